@@ -5,15 +5,17 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from feedback.clock import monotonic_s
-from feedback.errors import NotSent, RedisUnavailable, SendUnknown
+from feedback.errors import NotSent, RedisUnavailable, SecurityKind, SendUnknown
 from feedback.kafka.sockets import LOOKUP_S
 from feedback.records.envelope import Record
 from feedback.status import State
+from onceward.servers.ports import HOST
 from producer_client import Client
 from producer_client.timed_reads import LAST_LOOK_S
 from tests.feedback.breaking_line import breaking_line
@@ -22,6 +24,7 @@ from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
 from tests.rounds import fastest_s, in_time
 from tests.stack import Servers
+from tests.stack.tls_front import self_signed, tls_front
 
 pytestmark = pytest.mark.waits
 
@@ -207,6 +210,20 @@ def test_redis_that_does_not_even_greet_got_no_request_and_kafka_gets_none(
 ) -> None:
     client = make_client(redis={"url": f"redis://{mute}/0", "timeout_s": 0.5})
     assert _fails_in_time(NotSent, client, named="Redis: Timeout", limit_s=2)
+    assert records() == []
+
+
+def test_redis_whose_certificate_is_refused_got_no_request_and_kafka_gets_none(
+    make_client: MakeClient, records: Callable[[], list[Record]], tmp_path: Path
+) -> None:
+    certificate = self_signed(tmp_path, "redis", host=HOST, days=-1)
+    with tls_front(certificate) as port:
+        url = f"rediss://{HOST}:{port}/0?ssl_ca_certs={certificate.cert}"
+        client = make_client(redis={"url": url})
+        with pytest.raises(NotSent, match="is not valid at this time") as caught:
+            client.send(b"v")
+    assert caught.value.fault is not None
+    assert caught.value.fault.kind is SecurityKind.EXPIRED
     assert records() == []
 
 

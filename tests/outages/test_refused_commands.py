@@ -1,0 +1,182 @@
+"""Every command, refused by each server in each way: its sentence, its exit code, its seconds.
+
+`tests/feedback/test_refused` and `tests/feedback/kafka/test_failures` have the same table for the
+connections that all commands use.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from kafka.admin import ACLOperation, ResourceType
+
+from feedback.clock import monotonic_s
+from feedback.errors import ExitCode
+from tests.kit.settings import environment, merged, write_settings
+from tests.stack.authority import Authority
+from tests.stack.secured_stack import Secured
+
+USER = "client"
+TOPIC, GROUP, DATABASE = "refused-pay", "refused-pay", "refused_commands"
+# From the end of the start of Python: importing takes long on a busy machine.
+LIMIT_S = 5.0
+HANG_S = 120.0
+HANDLERS = f'''
+from onceward import handler
+
+@handler(topic="{TOPIC}", effect="transactional")
+def pay(request):
+    return None
+'''
+
+Sections = Mapping[str, Mapping[str, Any]]
+
+# Each command, and the servers without which it cannot begin.
+COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
+    "run": (("worker", "run"), "kafka redis journal"),
+    "check": (("worker", "check"), "kafka redis journal"),
+    "send": (("client", "send", "{}"), "kafka redis"),
+    "status": (("client", "status", "r1"), "redis"),
+    "resend": (("client", "resend"), "kafka redis"),
+    "relay": (("client", "relay"), "kafka redis journal"),
+    "list": (("dlq", "list"), "kafka journal"),
+    "expire": (("dlq", "expire"), "kafka redis journal"),
+    "audit": (("audit", "run"), "kafka journal"),
+}
+# Each fault by its server: what the sentence names.
+FAULTS = {
+    "kafka password": "sasl_plain_password",
+    "kafka untrusted": "[kafka] ssl_cafile",
+    "kafka file": "[kafka] ssl_cafile = /no/such/ca.pem",
+    "kafka needs tls": "speaks TLS, and we do not",
+    "kafka no tls": "speaks no TLS, and we do",
+    "kafka mechanism": "[kafka] sasl_mechanism = GSSAPI",
+    "kafka needs login": "wants a login",
+    "redis password": "user and password in [redis] url",
+    "redis untrusted": "ssl_ca_certs in [redis] url",
+    "redis file": "/no/such/ca.pem",
+    "redis needs tls": "speaks TLS, and we do not",
+    "journal password": "refuses user or password",
+    "journal untrusted": "not trusted here",
+    "journal file": "/no/such/ca.pem",
+    "journal needs tls": "speaks TLS, and we do not",
+}
+CASES = [
+    (command, fault)
+    for command, (_, servers) in COMMANDS.items()
+    for fault in FAULTS
+    if fault.partition(" ")[0] in servers
+]
+
+
+class Scene(NamedTuple):
+    """Servers with a user who may do everything, and the settings that are refused."""
+
+    folder: Path
+    right: Sections
+    wrong: dict[str, Sections]
+    starting_s: float
+
+
+@pytest.fixture(scope="module")
+def scene(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("commands")
+    (folder / "paying.py").write_text(HANDLERS)
+    other = Authority(tmp_path_factory.mktemp("other"), name="another authority")
+    _allow_everything(secured)
+    with secured.postgres.database(DATABASE) as database:
+        secured.postgres.run(f'GRANT ALL ON DATABASE "{database}" TO "{USER}"', database=database)
+        secured.postgres.run(f'GRANT ALL ON SCHEMA public TO "{USER}"', database=database)
+        sections = secured.settings(USER, group=GROUP, database=database)
+        own: Sections = {
+            "worker": {"handlers": ["paying"], "processes": 1},
+            "client": {"topic": TOPIC},
+            "audit": {"topics": [TOPIC], "output": str(folder / "audit")},
+        }
+        right = merged(sections, own)
+        for prepared in (("worker", "migrate"), ("worker", "topics", "--create"),
+                         ("client", "outbox", "migrate")):  # fmt: skip
+            assert _run(folder, right, prepared).returncode == ExitCode.FINE
+        began_s = monotonic_s()
+        _run(folder, right, ("worker", "--version"), with_config=False)
+        starting_s = monotonic_s() - began_s
+        yield Scene(folder, right, _refused(secured, other, right), starting_s)
+
+
+def _allow_everything(secured: Secured) -> None:
+    for kind, name in (
+        (ResourceType.TOPIC, "*"),
+        (ResourceType.GROUP, "*"),
+        (ResourceType.TRANSACTIONAL_ID, "*"),
+        (ResourceType.CLUSTER, "kafka-cluster"),
+    ):
+        secured.kafka.allow(USER, kind, name, ACLOperation.ALL)
+    secured.redis.set_user(USER, "~*", "&*", "+@all")
+
+
+def _refused(secured: Secured, other: Authority, right: Sections) -> dict[str, Sections]:
+    ours, theirs = str(secured.authority.cafile), str(other.cafile)
+    gone = "/no/such/ca.pem"
+    redis, journal = right["redis"]["url"], right["journal"]["url"]
+    place = redis.partition("@")[2].partition("/")[0]
+    no_login = {"sasl_mechanism": None, "sasl_plain_username": None, "sasl_plain_password": None}
+
+    def database(url: str) -> Sections:
+        return {name: {"url": url} for name in ("journal", "outbox")}
+
+    return {
+        "kafka password": {"kafka": {"sasl_plain_password": "wrong"}},
+        "kafka untrusted": {"kafka": {"ssl_cafile": theirs}},
+        "kafka file": {"kafka": {"ssl_cafile": gone}},
+        "kafka needs tls": {"kafka": {"security_protocol": "SASL_PLAINTEXT"}},
+        "kafka no tls": {"kafka": {"bootstrap_servers": secured.kafka.plain}},
+        "kafka mechanism": {"kafka": {"sasl_mechanism": "GSSAPI"}},
+        "kafka needs login": {"kafka": {"security_protocol": "SSL", **no_login}},
+        "redis password": {"redis": {"url": secured.redis.url(USER, "wrong")}},
+        "redis untrusted": {"redis": {"url": redis.replace(ours, theirs)}},
+        "redis file": {"redis": {"url": redis.replace(ours, gone)}},
+        "redis needs tls": {"redis": {"url": f"redis://{place}/0"}},
+        "journal password": database(secured.postgres.url(USER, "wrong", DATABASE)),
+        "journal untrusted": database(journal.replace(ours, theirs)),
+        "journal file": database(journal.replace(ours, gone)),
+        "journal needs tls": database(f"{journal.partition('?')[0]}?sslmode=disable"),
+    }
+
+
+def _run(
+    folder: Path, sections: Sections, words: tuple[str, ...], *, with_config: bool = True
+) -> subprocess.CompletedProcess[str]:
+    given = {
+        name: {key: value for key, value in section.items() if value is not None}
+        for name, section in sections.items()
+    }
+    config = ("--config", str(write_settings(folder, given))) if with_config else ()
+    return subprocess.run(
+        (sys.executable, "-m", "onceward", *words, *config),
+        env=environment(PYTHONPATH=f"{Path.cwd()}:{folder}"),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(("command", "fault"), CASES, ids=[" ".join(one) for one in CASES])
+def test_a_command_that_is_refused_says_why_and_ends(
+    scene: Scene, command: str, fault: str
+) -> None:
+    words, _ = COMMANDS[command]
+    began_s = monotonic_s()
+    done = _run(scene.folder, merged(scene.right, scene.wrong[fault]), words)
+    took_s = monotonic_s() - began_s
+    said = done.stdout + done.stderr
+    assert FAULTS[fault] in said
+    assert done.returncode == ExitCode.NOT_AVAILABLE
+    assert "Traceback" not in said
+    assert took_s < LIMIT_S + 3 * scene.starting_s
