@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import NotAvailable
-from feedback.sql.faults import one_line
+from feedback.sql.faults import one_line, sort
 from feedback.sql.reading import open_reader
 from spark_audit.stage.jdbc import Database
 
@@ -64,4 +64,9 @@ def _explained(database: Database) -> Iterator[None]:
             raise NotAvailable(
                 f"the journal {database.url} has no tables yet: run `onceward-worker migrate`"
             ) from error
-        raise NotAvailable(f"the journal {database.url} cannot be read: {text}") from error
+        fault = sort(error, "journal")
+        why = None if fault is None else fault.security
+        said = text if why is None else why.said
+        raise NotAvailable(f"the journal {database.url} cannot be read: {said}").because(
+            why
+        ) from error

@@ -82,7 +82,7 @@ def test_a_journal_that_may_not_be_read_is_told_before_spark_starts(
     finally:
         scene.journal.change(f"DROP OWNED BY {role}")
         scene.journal.change(f"DROP ROLE {role}")
-    assert "cannot be read: permission denied for table onceward_run" in told
+    assert "cannot be read: this user lacks a right: GRANT SELECT ON onceward_run to it" in told
 
 
 @pytest.mark.parametrize("journal_url", ["sqlite"], indirect=True)
