@@ -102,9 +102,9 @@ def test_a_server_that_refuses_the_password_is_named_without_it(stage: Stage) ->
     ran = run_check(stage, redis={"url": f"redis://me:{PASSWORD}@{address}"})
     assert ran.returncode == 3
     assert wrong(ran) == {
-        "redis": f"redis://me:***@{address}: Redis: AuthenticationError "
-        "invalid username-password pair or user is disabled: "
-        "correct user and password in [redis] url"
+        "redis": f"redis://me:***@{address}: Redis: the server refuses user or password: "
+        "correct user and password in [redis] url "
+        "(invalid username-password pair or user is disabled)"
     }
 
 
