@@ -1,7 +1,7 @@
 """Tells the faults of security apart, and says each in a sentence with its correction. Pure.
 
 The libraries of Kafka, Redis and PostgreSQL report them in words of their own, and some as an
-outage. The adapters recognise them, and name the settings of their server by `Names`.
+outage. The adapters recognise them, and name the settings of their server by `SettingNames`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from feedback.errors import SecurityFault, SecurityKind
 
 
-class Names(NamedTuple):
+class SettingNames(NamedTuple):
     """The settings of one server, as its sentences name them.
 
     Args:
@@ -32,7 +32,7 @@ class Names(NamedTuple):
     without_tls: str
 
 
-KAFKA = Names(
+KAFKA = SettingNames(
     server="kafka",
     cafile="[kafka] ssl_cafile",
     certificate="[kafka] ssl_certfile and ssl_keyfile",
@@ -41,7 +41,7 @@ KAFKA = Names(
     with_tls="set [kafka] security_protocol to SSL or SASL_SSL",
     without_tls="set [kafka] security_protocol to PLAINTEXT or SASL_PLAINTEXT",
 )
-REDIS = Names(
+REDIS = SettingNames(
     server="redis",
     cafile="ssl_ca_certs in [redis] url",
     certificate="ssl_certfile and ssl_keyfile in [redis] url",
@@ -52,14 +52,14 @@ REDIS = Names(
 )
 
 
-def of_database(section: str) -> Names:
+def of_database(section: str) -> SettingNames:
     """Return the names of a PostgreSQL.
 
     Args:
         section: the section of the settings with its URL.
     """
     url = f"[{section}] url"
-    return Names(
+    return SettingNames(
         server=section,
         cafile=f"sslrootcert in {url}",
         certificate=f"sslcert and sslkey in {url}",
@@ -129,7 +129,9 @@ _CLIENT_REFUSED = (
 )
 
 
-def fault(kind: SecurityKind, names: Names, detail: str = "", *, more: str = "") -> SecurityFault:
+def fault(
+    kind: SecurityKind, names: SettingNames, detail: str = "", *, more: str = ""
+) -> SecurityFault:
     """Return a fault with its sentence.
 
     Args:
@@ -167,7 +169,7 @@ def _as_error(value: object) -> BaseException | None:
 
 
 def of_tls(
-    error: BaseException, names: Names, handled: BaseException | None = None
+    error: BaseException, names: SettingNames, handled: BaseException | None = None
 ) -> SecurityFault | None:
     """Return the fault of a TLS connection; None where TLS is not the cause, or says too little.
 

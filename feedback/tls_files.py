@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from feedback.errors import SecurityFault, SecurityKind
-from feedback.security import Names, fault
+from feedback.security import SettingNames, fault
 
 
 class Certificate(NamedTuple):
@@ -25,7 +25,7 @@ class Certificate(NamedTuple):
 
 
 def unusable_file(
-    names: Names, *, cafiles: Mapping[str, str | None], certificate: Certificate
+    names: SettingNames, *, cafiles: Mapping[str, str | None], certificate: Certificate
 ) -> SecurityFault | None:
     """Return the fault of the first file that cannot be used; None where all can.
 

@@ -19,7 +19,7 @@ from kafka.errors import (
 )
 
 from feedback.errors import KafkaUnavailable, SecurityFault, SecurityKind
-from feedback.security import KAFKA, Names, causes, fault, of_tls
+from feedback.security import KAFKA, SettingNames, causes, fault, of_tls
 from feedback.settings.settings import KafkaSection
 
 Unavailable = TypeVar("Unavailable", bound=KafkaUnavailable)
@@ -79,7 +79,7 @@ def _of_kafka(error: BaseException, mechanism: str | None) -> SecurityFault | No
     return None
 
 
-def _names(mechanism: str | None) -> Names:
+def _names(mechanism: str | None) -> SettingNames:
     if mechanism == "OAUTHBEARER":
         return KAFKA._replace(login="the token in [kafka] sasl_oauth_token_file")
     return KAFKA

@@ -22,7 +22,7 @@ _QUESTION = struct.pack(">hhih5sh", 17, 1, 1, 5, b"probe", 0)
 _LARGEST_BYTES = 65_536
 
 
-class Listener(NamedTuple):
+class BrokerListener(NamedTuple):
     """A listener as it answered.
 
     Attributes:
@@ -53,14 +53,14 @@ def fault_of_listener(host: str, port: int, *, security_protocol: str) -> Securi
     return fault(SecurityKind.NEEDS_LOGIN, KAFKA, more=f"{wanted}, and sasl_mechanism to {offered}")
 
 
-def ask(host: str, port: int) -> Listener | None:
+def ask(host: str, port: int) -> BrokerListener | None:
     """Return how a listener answers, over TLS or else without; None where it does not."""
     for with_tls in (True, False):
         try:
             with closing(connected(host, port)) as sock:
                 talk = encrypted(sock, host) if with_tls else sock
                 with closing(talk):
-                    return Listener(with_tls, _mechanisms(talk))
+                    return BrokerListener(with_tls, _mechanisms(talk))
         except OSError:
             continue
     return None

@@ -13,7 +13,7 @@ from psycopg import OperationalError
 from sqlalchemy import Engine, event
 
 from feedback.errors import SecurityFault, SecurityKind
-from feedback.security import Names, of_tls
+from feedback.security import SettingNames, of_tls
 from feedback.sql.refusals import of_connecting
 from feedback.tls_probe import connected
 
@@ -21,7 +21,7 @@ _SSL_REQUEST = struct.pack(">ii", 8, 80_877_103)
 _PORT = 5432
 
 
-def connect_by(engine: Engine, connect: Callable[..., Any], names: Names) -> None:
+def connect_by(engine: Engine, connect: Callable[..., Any], names: SettingNames) -> None:
     """Let an engine make its connections by `connect`, whose errors then carry their fault."""
 
     @event.listens_for(engine, "do_connect")
@@ -33,7 +33,9 @@ def connect_by(engine: Engine, connect: Callable[..., Any], names: Names) -> Non
             raise
 
 
-def _fault(error: OperationalError, names: Names, named: Mapping[str, Any]) -> SecurityFault | None:
+def _fault(
+    error: OperationalError, names: SettingNames, named: Mapping[str, Any]
+) -> SecurityFault | None:
     found = of_connecting(str(error), names)
     if found is not None and found.kind is SecurityKind.UNTRUSTED:
         # libpq says of no certificate why it is refused.
@@ -41,7 +43,7 @@ def _fault(error: OperationalError, names: Names, named: Mapping[str, Any]) -> S
     return found
 
 
-def _of_certificate(names: Names, named: Mapping[str, Any]) -> SecurityFault | None:
+def _of_certificate(names: SettingNames, named: Mapping[str, Any]) -> SecurityFault | None:
     """Return the fault of the server's certificate by a handshake of our own."""
     host, cafile = str(named.get("host") or ""), named.get("sslrootcert")
     port = str(named.get("port") or _PORT)

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from feedback.errors import SecurityFault, SecurityKind
-from feedback.security import Names, fault, of_tls_words
+from feedback.security import SettingNames, fault, of_tls_words
 
 # libpq gives text, and no code, for a connection that was not made. The first that is found counts.
 _REFUSALS = tuple(
@@ -51,7 +51,7 @@ class Denied(NamedTuple):
     rights: tuple[str, ...]
 
 
-def of_connecting(text: str, names: Names) -> SecurityFault | None:
+def of_connecting(text: str, names: SettingNames) -> SecurityFault | None:
     """Return the fault for which a connection was not made; None for an outage.
 
     Args:
@@ -66,7 +66,7 @@ def of_connecting(text: str, names: Names) -> SecurityFault | None:
     return fault(kind, names, detail, more=_HBA if kind is SecurityKind.RIGHT else "")
 
 
-def of_statement(text: str, statement: str, names: Names) -> SecurityFault:
+def of_statement(text: str, statement: str, names: SettingNames) -> SecurityFault:
     """Return the fault of a statement that the user may not run (SQLSTATE 42501).
 
     Args:
