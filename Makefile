@@ -129,6 +129,27 @@ lock: $(TOOLS)/.ready ## lock with hashes what setup.cfg asks for; newer: ARGS="
 	$(COMPILE) --extra test --output-file $(LOCK) setup.cfg
 	$(COMPILE) --group tools --output-file $(TOOLS_LOCK)
 
+PRODUCT := consumer feedback onceward producer_client spark_audit
+# The audit asks a service for known faults. Where that does not answer, or does not know a package,
+# it fails and says so: nothing was found then, for nothing was looked at.
+.PHONY: lint-security
+lint-security: $(READY) $(TOOLS)/.ready ## bandit, licences of all dependencies, and known faults of locked packages
+	$(TOOLS)/bin/bandit --quiet --recursive --baseline tests/bandit.json $(PRODUCT)
+	$(TOOLS)/bin/pip-licenses --python $(RUN) --order license
+	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement $(LOCK)
+
+# Of the packages that a release asks for, not of those that test it.
+.PHONY: sbom
+sbom: $(READY) $(TOOLS)/.ready ## build/onceward.cdx.json: the dependencies of a release (CycloneDX), with hashes
+	$(COMPILE) --extra audit --extra parquet --constraint $(LOCK) --output-file build/release.lock setup.cfg
+	$(RUN) -c 'import feedback; print(f"[project]\nname = \"onceward\"\nversion = \"{feedback.__version__}\"")' > build/release.toml
+	$(TOOLS)/bin/cyclonedx-py requirements --pyproject build/release.toml --output-reproducible \
+		--output-file build/onceward.cdx.json build/release.lock
+
+.PHONY: fuzz
+fuzz: $(READY) ## any bytes at every boundary that takes those of others; EXAMPLES=100000 ARGS="-k frames"
+	ONCEWARD_FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(RUN) -m pytest tests/fuzz --timeout 0 $(ARGS)
+
 .PHONY: clean
 clean: ## remove what make made
 	rm -rf $(VENV) build

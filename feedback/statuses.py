@@ -238,7 +238,7 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
         generation=_generation(found.get("generation")),
         code=found.get("code") or None,
         message=found.get("message") or None,
-        result=json.loads(result) if result else None,
+        result=_result(result),
         worker=worker or None,
         resend=found.get("resend") == "1",
         by=found.get("by") or None,
@@ -255,6 +255,13 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
         claimed_at=_number(found.get("claimed_at")),
         voids=_number(found.get("voids")),
     )
+
+
+def _result(text: str | None) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except RecursionError:
+        raise ValueError("a status has a result that is nested too deep") from None
 
 
 def _known(word: str) -> State:

@@ -51,15 +51,15 @@ class StoredPayload:
         line, _, body = raw.partition(b"\n")
         try:
             head = json.loads(line)
-            key_size, value_size = head["key"], head["value"]
+            key_size, value_size = _size(head["key"]), _size(head["value"])
             cut = key_size or 0
             whole = len(body) == cut + (value_size or 0)
             headers = tuple(
-                (name, NULL_HEADER if value is None else bytes.fromhex(value))
+                (_text(name), NULL_HEADER if value is None else bytes.fromhex(value))
                 for name, value in head["headers"]
             )
-            topic = head["topic"]
-        except (KeyError, TypeError) as error:
+            topic = _text(head["topic"])
+        except (KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"a stored payload lacks a field: {error}") from error
         if not whole:
             raise ValueError("a stored payload is shorter or longer than its header says")
@@ -69,3 +69,18 @@ class StoredPayload:
             value=None if value_size is None else body[cut:],
             headers=headers,
         )
+
+
+def _size(value: object) -> int | None:
+    """Return a length that `encode` can have written."""
+    if value is not None and (type(value) is not int or value < 0):
+        raise ValueError("a stored payload has a length that is none")
+    return value
+
+
+def _text(value: object) -> str:
+    """Return a text that Kafka takes; one with lone surrogates raises a ValueError."""
+    if not isinstance(value, str):
+        raise ValueError("a stored payload has a name that is no text")
+    value.encode()
+    return value

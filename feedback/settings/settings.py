@@ -131,7 +131,7 @@ def _from_file(config: Path | str | None) -> dict[str, Any]:
         return tomllib.loads(Path(config).read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"settings file {config}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number without end, or a list in lists
         raise SettingsError(f"settings file {config} is not TOML: {error}") from error
 
 

@@ -1,0 +1,1 @@
+"""Any bytes at each boundary that takes those of others."""
