@@ -238,3 +238,23 @@ def test_kafka_with_a_certificate_that_is_refused(ports: Ports) -> None:
         found = {"expired": expired.result(), "name": other.result()}
     _check(found, "expired", "expired_certificate", "renew it", "expired")
     _check(found, "name", "wrong_host_name", "[kafka] bootstrap_servers", HOST)
+
+
+def test_a_password_file_of_postgresql_is_read_for_each_connection(
+    secured: Secured, tmp_path: Path
+) -> None:
+    user, file = "renewed", tmp_path / "passfile"
+    secured.postgres.set_password(user, PASSWORD)
+
+    def write(password: str) -> None:
+        file.write_text(f"*:*:*:{user}:{password}\n")
+        file.chmod(0o600)
+
+    with secured.postgres.database("renewed") as name:
+        secured.postgres.run(f'GRANT CONNECT ON DATABASE "{name}" TO "{user}"', database=name)
+        url = secured.postgres.url(user, "", name).replace(f"{user}:@", f"{user}@", 1)
+        write("wrong")
+        with closing(Journal(f"{url}&passfile={file}", group="g", worker_id="")) as journal:
+            assert _asked(journal.ping).kind == "wrong_password"
+            write(PASSWORD)
+            assert _asked(journal.ping).error is None

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from kafka.admin import ACLOperation, KafkaAdminClient, ResourceType
 
-from feedback.errors import KafkaUnavailable, SecurityKind
+from feedback.errors import KafkaUnavailable, SecurityFault, SecurityKind
 from feedback.kafka.sender import KafkaSender
+from feedback.kafka.source import KafkaSource
 from feedback.settings.sections import KafkaSection
 from tests.eventually import eventually
 from tests.stack.authority import Authority
@@ -136,6 +137,43 @@ def test_a_password_that_is_renewed_needs_no_restart(
     assert SECOND not in str(caught.value)
     file.write_text(f"{SECOND}\n")
     eventually(lambda: _is_sent(sender, topic), timeout_s=LIMIT_S)
+
+
+def test_a_reader_of_a_group_names_the_fault_and_goes_on_when_it_is_mended(
+    broker: SecuredKafka, topic: str, tmp_path: Path
+) -> None:
+    user, file = f"reading-{uuid.uuid4().hex}", tmp_path / "password"
+    broker.set_password(user, FIRST)
+    broker.allow(user, ResourceType.TOPIC, topic, ACLOperation.READ, ACLOperation.DESCRIBE)
+    broker.allow(user, ResourceType.GROUP, user, ACLOperation.READ)
+    file.write_text(FIRST)
+    settings = KafkaSection(
+        bootstrap_servers=broker.address,
+        group=user,
+        security_protocol="SASL_SSL",
+        ssl_cafile=str(broker.cafile),
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_plain_username=user,
+        sasl_plain_password_file=str(file),
+    )
+    source = KafkaSource(settings, [topic])
+
+    def fault() -> SecurityFault | None:
+        try:
+            source.poll(0.1, max_records=1)
+        except KafkaUnavailable as error:
+            return error.fault
+        return None
+
+    eventually(lambda: fault() is None and source.is_joined, timeout_s=LIMIT_S)
+    broker.set_password(user, SECOND)
+    for connection in list(source._consumer._coordinator._manager._conns.values()):
+        connection.close()
+    found = eventually(fault, timeout_s=LIMIT_S)
+    assert found is not None and found.kind is SecurityKind.PASSWORD
+    file.write_text(SECOND)
+    eventually(lambda: fault() is None and source.is_joined, timeout_s=LIMIT_S)
+    source.close()
 
 
 def test_a_password_file_that_is_gone_is_named(
