@@ -11,6 +11,7 @@ from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.ops.rights.needed import KafkaRight, Resource, Role
 from consumer.ops.topics import needed_topics
 from feedback.records.dead_letter_topics import dead_letter_topic
+from feedback.records.retry_group import retry_group
 from feedback.settings.settings import Settings
 
 READ, WRITE = frozenset({"Read"}), frozenset({"Write"})
@@ -78,7 +79,7 @@ def _of_worker(names: _KafkaNames) -> Iterator[KafkaRight]:
 def _groups_of_worker(names: _KafkaNames) -> Iterator[KafkaRight]:
     yield KafkaRight(Resource.GROUP, names.group, READ)
     if any(one.retries is not None and one.retries.topic_delays_ms for one in names.handlers):
-        yield KafkaRight(Resource.GROUP, f"{names.group}.retry", READ)
+        yield KafkaRight(Resource.GROUP, retry_group(names.group), READ)
     if any(one.delivery is DeliveryKind.AT_LEAST_ONCE for one in names.handlers):
         yield KafkaRight(Resource.GROUP, f"{names.group}.wait", READ)
 
@@ -121,6 +122,8 @@ def _of_auditor(names: _KafkaNames) -> Iterator[KafkaRight]:
         yield _topic(topic, READ | CONFIGS)
         yield _topic(f"{topic}.{names.group}.", READ | CONFIGS, is_prefix=True)
     yield KafkaRight(Resource.GROUP, names.group, DESCRIBE)
+    # The audit's settings need not name handlers, so nothing says whether there are retry topics.
+    yield KafkaRight(Resource.GROUP, retry_group(names.group), DESCRIBE)
 
 
 def _of_nobody(names: _KafkaNames) -> Iterator[KafkaRight]:

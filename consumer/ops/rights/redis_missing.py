@@ -58,9 +58,8 @@ def _sentences(right: RedisRight, lacking: Iterable[str], user: str) -> Iterator
     """Yield a sentence for each command; for keys and channels, where all that need them fail."""
     left = {*lacking}
     nothing = right._replace(commands=frozenset(), wished=frozenset(), keys=(), channels=())
-    keyed = right.commands - _WORDS.keys() - _ON_CHANNELS
     for needing, thing, alone in (
-        (keyed, f"keys {' '.join(right.keys)}", nothing._replace(keys=right.keys)),
+        (_keyed(right), f"keys {' '.join(right.keys)}", nothing._replace(keys=right.keys)),
         (
             right.commands & _ON_CHANNELS,
             f"channels {' '.join(right.channels)}",
@@ -76,13 +75,20 @@ def _sentences(right: RedisRight, lacking: Iterable[str], user: str) -> Iterator
         yield _right_to_a_command(one, right, user)
 
 
+def _keyed(right: RedisRight) -> frozenset[str]:
+    """Return the commands that need a key."""
+    return right.commands - _WORDS.keys() - _ON_CHANNELS
+
+
 def _right_to_a_command(command: str, right: RedisRight, user: str) -> MissingRight:
-    # Where one command alone needs a channel, either may be missing.
+    # Where one command alone needs a channel or a key, either may be missing.
     channels = right.channels if command in _ON_CHANNELS else ()
-    alone = RedisRight(frozenset({command}), frozenset(), (), channels)
+    keys = right.keys if {command} == _keyed(right) else ()
+    alone = RedisRight(frozenset({command}), frozenset(), keys, channels)
     return MissingRight(
         f"Redis: user {user} has no right to the command {command.replace('|', ' ').upper()}"
-        + (f" on channels {' '.join(channels)}" if channels else ""),
+        + (f" on channels {' '.join(channels)}" if channels else "")
+        + (f" on keys {' '.join(keys)}" if keys else ""),
         redis_line(alone, user=user),
         is_needed=command in right.commands,
     )

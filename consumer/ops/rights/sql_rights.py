@@ -15,8 +15,9 @@ TABLES: Mapping[Role, Mapping[str, Mapping[str, str]]] = {
             "onceward_run": "SI",
             "onceward_worker": "SIUD",
             "onceward_meta": "SIU",
-            "onceward_action": "I",
             "onceward_pause": "SIU",
+            # Read when a record may be one whose row was pruned.
+            "onceward_forgotten": "S",
         }
     },
     Role.CLIENT: {"outbox": {"onceward_outbox": "SI", "onceward_outbox_meta": "S"}},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,15 +11,14 @@ from typing import Any, NamedTuple
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from consumer.ops.rights.checking import look_at_rights
+from consumer.handlers.backoff import Fixed
+from consumer.handlers.declaration import DeliveryKind, Handler
+from consumer.ops.rights.looking import questions
 from consumer.ops.rights.needed import KafkaRight, RedisRight, Role, RoleRights, SqlRight
 from consumer.ops.rights.roles import rights_of
-from consumer.ops.startup import load_registry
 from feedback.errors import ExitCode
-from feedback.settings.settings import Settings
 from tests.consumer.ops.rights.stage import (
     HANDLED,
-    HANDLERS,
     KINDS,
     OPERATIONS,
     RightsStage,
@@ -117,32 +115,37 @@ def test_a_topic_that_may_not_be_seen_is_not_called_missing(stage: RightsStage) 
 @pytest.mark.parametrize("role", [one for one in Role if one is not Role.MIGRATE])
 def test_each_right_that_is_taken_away_alone_is_named(stage: RightsStage, role: Role) -> None:
     stage.grant(role)
-    settings = stage.settings(role)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in stage.variables().items():
-            patch.setenv(name, value)
-        # Read anew, with the topics of this stage.
-        patch.delitem(sys.modules, HANDLERS, raising=False)
-        handlers = load_registry(settings).handlers
-        wanted = rights_of(role, settings, handlers)
-        eventually(partial(lacks_nothing, settings, role), what="all rights")
-        for atom in atoms(stage, role, wanted):
-            atom.take()
-            eventually(partial(is_named, atom.name, settings, role), what=atom.name)
-            atom.give()
-            eventually(partial(lacks_nothing, settings, role), what=f"rights, {atom.name} too")
+    settings, handlers = stage.settings(role), declared(stage)
+
+    def lacking() -> list[str]:
+        asked = questions(role, settings, handlers)
+        return [one.sentence for _, ask in asked for one in ask()]
+
+    def lacks(name: str) -> bool:
+        return any(one.endswith(name) for one in lacking())
+
+    eventually(lambda: not lacking(), what="all rights")
+    for atom in atoms(stage, role, rights_of(role, settings, handlers)):
+        atom.take()
+        eventually(partial(lacks, atom.name), what=atom.name)
+        atom.give()
+        eventually(lambda: not lacking(), what=f"rights, {atom.name} too")
 
 
-def missing(settings: Settings, role: Role) -> list[str]:
-    return [one.detail for one in look_at_rights(settings, role) if not one.ok]
-
-
-def is_named(name: str, settings: Settings, role: Role) -> bool:
-    return any(name in one for one in missing(settings, role))
-
-
-def lacks_nothing(settings: Settings, role: Role) -> bool:
-    return missing(settings, role) == []
+def declared(stage: RightsStage) -> tuple[Handler, ...]:
+    """Return handlers that need the same rights as those of `rights_handlers`."""
+    topics = stage.topics
+    plain = Handler(
+        function=print,
+        topic=topics["pay"],
+        name="m:f",
+        retries=Fixed("300ms", tries=2),
+        outcome_topic=topics["outcomes"],
+    )
+    kept = Handler(
+        function=print, topic=topics["keep"], name="m:g", delivery=DeliveryKind.AT_LEAST_ONCE
+    )
+    return plain, kept
 
 
 def atoms(stage: RightsStage, role: Role, wanted: RoleRights) -> Iterator[Atom]:
@@ -162,18 +165,22 @@ def kafka_atoms(stage: RightsStage, role: Role, right: KafkaRight) -> Iterator[A
     for one in sorted(right.operations | right.wished):
         named = (role, kind, right.name, OPERATIONS[one])
         give = partial(kafka.allow, *named, prefixed=right.is_prefix)
-        yield Atom(f"has no right {one} on {place};", partial(kafka.take_away, *named), give)
+        yield Atom(f"has no right {one} on {place}", partial(kafka.take_away, *named), give)
 
 
 def redis_atoms(stage: RightsStage, role: Role, right: RedisRight) -> Iterator[Atom]:
     change = partial(stage.secured.redis.set_user, role)
     (key,) = right.keys
-    yield Atom(f"keys {key};", partial(change, "resetkeys"), partial(change, f"~{key}"))
+    yield Atom(f"keys {key}", partial(change, "resetkeys"), partial(change, f"~{key}"))
     for one in right.channels:
         take, give = partial(change, "resetchannels"), partial(change, f"&{one}")
-        yield Atom(f"channels {one};", take, give)
+        yield Atom(f"channels {one}", take, give)
     for one in sorted(right.commands | right.wished):
         name = f"has no right to the command {one.replace('|', ' ').upper()}"
+        if one in ("publish", "subscribe"):
+            name += f" on channels {right.channels[0]}"
+        elif right.commands == {one}:
+            name += f" on keys {key}"
         yield Atom(name, partial(change, f"-{one}"), partial(change, f"+{one}"))
 
 
@@ -182,7 +189,7 @@ def sql_atoms(stage: RightsStage, role: Role, right: SqlRight) -> Iterator[Atom]
     for one in right.privileges:
         place = f"{one} ON {right.kind} {name}"
         yield Atom(
-            f"has no right {one} on {right.kind.lower()} {name};",
+            f"has no right {one} on {right.kind.lower()} {name}",
             partial(stage.run_sql, f'REVOKE {place} FROM "{role}"'),
             partial(stage.run_sql, f'GRANT {place} TO "{role}"'),
         )

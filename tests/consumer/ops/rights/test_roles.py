@@ -6,6 +6,7 @@ import json
 import subprocess
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from kafka.admin import KafkaAdminClient
 
 from consumer.ops.rights.needed import Role
 from feedback.clock import epoch_ms
+from feedback.errors import ExitCode
 from feedback.redis.store import StatusStore
 from feedback.status import State
 from producer_client import Client
@@ -157,4 +159,21 @@ def test_a_person_repairs_with_the_rights_of_the_operator(stage: RightsStage) ->
     said = [json.loads(line)["fault"] or "" for line in topics.splitlines()]
     assert len(said) == 7
     assert not any("may not see" in one for one in said)
+    assert stage.denied() == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_auditor_judges_a_day_with_exactly_its_rights(stage: RightsStage) -> None:
+    granted(stage, Role.WORKER, Role.CLIENT, Role.AUDITOR)
+    stage.worker().told("worker.started")
+    with Client(stage.settings(Role.CLIENT)) as client:
+        for value in (b"paid", b"rejected"):
+            client.wait(client.send(value).request_id, timeout_s=60)
+    now = datetime.now(tz=UTC)
+    until = (now + timedelta(seconds=1)).isoformat()
+    since = (now - timedelta(hours=1)).isoformat()
+    span = ("--since", since, "--until", until)
+    audit = stage.start(Role.AUDITOR, "spark_audit", "run", "--json", *span)
+    assert audit.ended(within_s=500) in (ExitCode.FINE, ExitCode.BAD_ANSWER), audit.tail
     assert stage.denied() == []
