@@ -169,11 +169,12 @@ def test_each_event_of_the_log_is_described() -> None:
 def test_each_exit_code_error_and_line_of_check_has_its_place_in_troubleshooting() -> None:
     page = (DOCS / "how-to/troubleshooting.md").read_text("utf-8")
     errors = [name for name in onceward.__all__ if _is_error(getattr(onceward, name))]
-    source = (ROOT / "consumer/ops/check.py").read_text("utf-8")
+    files = sorted((ROOT / "consumer/ops").rglob("*.py"))
+    source = "\n".join(path.read_text("utf-8") for path in files)
     lines = set(re.findall(r'(?:_finding|CheckResult)\(\s*"([a-z ]+)"', source))
     lines |= set(re.findall(r'\("([a-z ]+)", _look_at_', source))
     assert {"NotSent", "EffectRefused"} <= set(errors)
-    assert {"settings", "redis memory", "group"} <= lines
+    assert {"settings", "redis memory", "group", "rights"} <= lines
     wanted = [
         *(f"(trouble-{exit_codes.code_anchor(one)})=" for one in ExitCode),
         *(f"(error-{slug(name)})=" for name in errors),

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from docs.generators.markdown import code, slug, terms
 from docs.generators.meanings import meanings
-from docs.generators.source import trees
+from docs.generators.source import texts, trees
 
-# A method of the log, and the level that its lines have.
-LEVELS = {
-    "debug": "debug",
-    "info": "info",
-    "warning": "warning",
-    "error": "error",
-    "exception": "error",
-    "raised": "error",
+# Calls that log: of each argument that names an event, by its place, the level of its lines.
+CALLS = {
+    "debug": {0: "debug"},
+    "info": {0: "info"},
+    "warning": {0: "warning"},
+    "error": {0: "error"},
+    "exception": {0: "error"},
+    "raised": {0: "error"},
     # Of rooms that say a thing once.
-    "_warn": "warning",
-    "say": "warning",
+    "_warn": {0: "warning"},
+    "say": {0: "warning"},
+    # Of outages: their beginning, and their end.
+    "log_outage": {1: "warning"},
+    "OutageLog": {1: "warning", 2: "info"},
 }
+# The fields that the callee adds.
+ADDED = {("log_outage", 1): ("reason",), ("OutageLog", 1): ("reason",)}
 _EVENT = re.compile(r"[a-z_*]+(?:\.[a-z_*]+)+\Z")
 
 
@@ -58,19 +63,23 @@ def all_events() -> dict[str, list[LogEvent]]:
 
 
 def _events(tree: ast.Module) -> Iterator[LogEvent]:
+    known = dict(texts(tree))
     for node in ast.walk(tree):
         match node:
-            case ast.Call(
-                func=ast.Attribute(attr=method) | ast.Name(id=method), args=[first, *_]
-            ) if method in LEVELS and _EVENT.match(_name(first)):
-                fields = tuple(one.arg for one in node.keywords if one.arg is not None)
-                yield LogEvent(_name(first), LEVELS[method], fields)
+            case ast.Call(func=ast.Attribute(attr=call) | ast.Name(id=call)) if call in CALLS:
+                given = tuple(one.arg for one in node.keywords if one.arg is not None)
+                for place, level in CALLS[call].items():
+                    name = _name(node.args[place], known) if place < len(node.args) else ""
+                    if _EVENT.match(name):
+                        yield LogEvent(name, level, (*ADDED.get((call, place), ()), *given))
 
 
-def _name(first: ast.expr) -> str:
-    match first:
+def _name(argument: ast.expr, known: Mapping[str, str]) -> str:
+    match argument:
         case ast.Constant(value=str(text)):
             return text
+        case ast.Name(id=name):
+            return known.get(name, "")
         case ast.JoinedStr(values=parts):
             return "".join(
                 str(one.value) if isinstance(one, ast.Constant) else "*" for one in parts

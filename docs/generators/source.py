@@ -30,9 +30,13 @@ def trees() -> Mapping[str, ast.Module]:
 def constants(*rooms: str) -> Iterator[Constant]:
     """Yield the texts that modules of these rooms hold under a name of their own."""
     for place, tree in trees().items():
-        if place.partition("/")[0] not in rooms:
-            continue
-        for node in tree.body:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
-                    yield Constant(place, name, text)
+        if place.partition("/")[0] in rooms:
+            yield from (Constant(place, *one) for one in texts(tree))
+
+
+def texts(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each text that a module holds under a name of its own."""
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+                yield name, text
