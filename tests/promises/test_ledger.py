@@ -69,7 +69,9 @@ _WITHOUT_PROMISE = frozenset(
         "Migrating from another tool",
         "On a cluster",
         "Scaling out, on paper",
+        "Sizes",
         "Troubleshooting by symptom",
+        "Upgrades",
     }
 )
 
