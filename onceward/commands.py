@@ -68,6 +68,6 @@ def cli() -> None:
       onceward init
       onceward dev payments.py
       onceward worker run
-      onceward client send '{"amount": 5}' --id order-7 --topic payments --wait 10
+      onceward client send '{"amount":5}' --id order-7 --topic payments --wait 10
       onceward dlq list --since 2h
     """

@@ -74,7 +74,7 @@ NEXT = """\
 This brings the first SUCCEEDED:
 
   onceward dev                        # Kafka, Redis, topics and a worker, until Ctrl-C
-  onceward client send '{{"amount": 5}}' --id order-7 --wait 10        # in a second terminal
+  onceward client send '{{"amount":5}}' --id order-7 --wait 10        # in a second terminal
 
 With servers of your own, in the place of `onceward dev`:
 

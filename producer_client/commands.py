@@ -86,7 +86,7 @@ def send(
 
     \b
     Examples:
-      onceward-client send '{"amount": 5}' --id order-7 --topic payments --wait 10
+      onceward-client send '{"amount":5}' --id order-7 --topic payments --wait 10
       onceward-client send --file payments.jsonl --rate 200
       echo '{"value": {"amount": 5}, "request_id": "order-7"}' | onceward-client send
     """

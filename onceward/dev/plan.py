@@ -99,7 +99,7 @@ def exports_of(plan: SessionPlan, environ: Mapping[str, str]) -> list[str]:
 
 def first_send(settings: Settings, config: str | None) -> str:
     """Return the command that sends a first request, for a second terminal."""
-    words = ["onceward", "client", "send", '{"amount": 5}', "--id", "order-7"]
+    words = ["onceward", "client", "send", '{"amount":5}', "--id", "order-7"]
     words += [] if settings.client.topic else ["--topic", "TOPIC"]
     words += ["--config", config] if config else []
     return shlex.join([*words, "--wait", "10"])
