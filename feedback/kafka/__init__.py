@@ -10,5 +10,5 @@
 - `topics` makes topics, `topic_facts` describes them; `questions` asks about them, their offsets
   and those of groups; `admin` is the connection for all three.
 - `wire` asks a broker single questions of the protocol: `batches`, `epoch` and `fence` need them.
-- `membership`, `fetching`, `sockets`, `failures` and `logs` mend faults of kafka-python.
+- `membership`, `fetching`, `sockets`, `retries`, `failures` and `logs` mend faults of kafka-python.
 """

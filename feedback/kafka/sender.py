@@ -22,7 +22,8 @@ from kafka.net.compat import KafkaNetClient
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 import feedback.kafka.records
-import feedback.kafka.sockets  # noqa: F401 - both mend kafka-python for this process
+import feedback.kafka.retries
+import feedback.kafka.sockets  # noqa: F401 - these mend kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.durability import PLAIN, Durability
