@@ -177,6 +177,25 @@ class Bench:
             NeverReached: a run was to die, or lose its journal, where none came to.
         """
         name = request_id or new_request_id()
+        self._send(value, key, name, attempt, duplicates)
+        self._require_reached((outcome := self.outcome(name)).status)
+        return outcome
+
+    def run_with_retries(
+        self, value: Value, *, request_id: str, attempt: int = 1, duplicates: int = 0
+    ) -> None:
+        """Send one request as `run` does, and let its retries run, until none is left.
+
+        Raises:
+            NeverReached: as for `run`. NotReal: on real servers one waits for too long.
+        """
+        self._send(value, None, request_id, attempt, duplicates)
+        self._run_retries(request_id)
+        self._require_reached(self.outcome(request_id).status)
+
+    def _send(
+        self, value: Value, key: bytes | None, name: str, attempt: int, duplicates: int
+    ) -> None:
         in_s = DEADLINE_S if self.handler.deadline_s is None else self.handler.deadline_s
         deadline_at = self._deadlines.setdefault(name, epoch_ms() + int(in_s * 1000))
         for _ in range(1 + duplicates):
@@ -184,9 +203,6 @@ class Bench:
             topic, content = self.handler.topic, encode_value(value)
             self.deliver(Record(topic, 0, self._offset, epoch_ms(), key, content, headers))
             self._offset += 1
-        outcome = self.outcome(name)
-        self._require_reached(outcome.status)
-        return outcome
 
     def _require_reached(self, told: Status | None = None) -> None:
         if left := [str(one.point) for one in self._ahead]:
@@ -217,7 +233,10 @@ class Bench:
         Raises:
             NeverReached: as for `run`.
         """
-        left_ms = round(seconds * 1000)
+        self._pass(round(seconds * 1000))
+        self._require_reached()
+
+    def _pass(self, left_ms: int) -> None:
         while True:
             next_ms = self._retries.next_in_ms()
             step_ms = left_ms if next_ms is None else min(next_ms, left_ms)
@@ -227,7 +246,11 @@ class Bench:
                 self._scheduler.due.put(due)
                 self._turn_until_idle()
             elif left_ms <= 0:
-                return self._require_reached()
+                return
+
+    def _run_retries(self, request_id: str) -> None:
+        while (next_ms := self._retries.next_in_ms()) is not None:
+            self._pass(next_ms)
 
     def _age(self, by_ms: int) -> None:
         self._memory.age(by_ms)

@@ -48,6 +48,7 @@ def assert_safe(
 ) -> None:
     """Die at every point of a handler, die again, send again, come twice, and count.
 
+    The retries that a failure is declared to have run too, however late they are.
     Points that the handler never comes to are left out: after a doubt there is no second run.
 
     Args:
@@ -58,6 +59,7 @@ def assert_safe(
     Raises:
         RanTwice: it acted, or committed, more than once for one request.
         NeverReached: the handler calls no counterparty, and is not transactional.
+        NotReal: on real servers a retry waits for too long.
     """
     bank = Counterparty() if effects is None else effects
     with Bench(function) as bench:
@@ -73,7 +75,7 @@ def _fault(bench: Bench, value: Value, effects: Counterparty, case: Case) -> str
         for point in deaths:
             bench.die(point)
         with suppress(NeverReached):
-            bench.run(value, request_id=name, attempt=attempt, duplicates=2 - attempt)
+            bench.run_with_retries(value, request_id=name, attempt=attempt, duplicates=2 - attempt)
     outcome, handler = bench.outcome(name), bench.handler
     if case == Case() and not effects.calls and handler.effect is not EffectKind.TRANSACTIONAL:
         raise NeverReached(f"{handler.name} never called its counterparty: give it as effects=")

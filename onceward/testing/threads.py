@@ -49,7 +49,9 @@ class ThreadPool:
         self._journal = journal
         self._is_outage_due = False
         self._events: SimpleQueue[Event] = SimpleQueue()
-        self._asking: dict[tuple[str, int], Answered] = {}
+        # Threads and tasks of one run may ask at the same time: they get one answer.
+        self._asking: dict[tuple[str, int], list[Answered]] = {}
+        self._asking_lock = threading.Lock()
         self._jobs: list[Job] = []
         self._threads: list[threading.Thread] = []
         registry = HandlerRegistry()
@@ -85,17 +87,21 @@ class ThreadPool:
 
     def answer_effect(self, request_id: str, generation: int, *, granted: bool) -> None:
         """Let a run go on that waits at its effect."""
-        answered = self._asking.pop((request_id, generation), None)
-        if answered is not None:
-            self.effects[request_id] += granted
+        with self._asking_lock:
+            waiting = self._asking.pop((request_id, generation), [])
+        self.effects[request_id] += bool(waiting) and granted
+        for answered in waiting:
             answered(granted)
 
     def ask(self, number: int, answered: Answered) -> None:
         """Ask for a marked effect, in the thread of a run."""
         reach(Point.BEFORE_EFFECT)
         job = self._jobs[number]
-        self._asking[job.request_id, job.generation] = answered
-        self._events.put(EffectAsked(job.request_id, job.generation))
+        with self._asking_lock:
+            waiting = self._asking.setdefault((job.request_id, job.generation), [])
+            waiting.append(answered)
+        if len(waiting) == 1:
+            self._events.put(EffectAsked(job.request_id, job.generation))
 
     def bury(self, job: Job, death: Death) -> None:
         """Report the child of a run as dead."""

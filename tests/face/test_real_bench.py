@@ -53,6 +53,39 @@ def book(request: Request) -> int:
     return int(run(text("SELECT count(*) FROM seat")).scalar_one())
 
 
+@handler(topic="late", retries="1s", retry_on=ConnectionError)
+def late(request: Request) -> None:
+    bank.call(request.idempotency_key)
+    raise ConnectionResetError("the answer was lost")
+
+
+@handler(topic="later", retries="1m", retry_on=ConnectionError)
+def later(request: Request) -> None:
+    raise ConnectionRefusedError
+
+
+@handler(topic="together", effect="marked")
+def together(request: Request) -> None:
+    with request.effect(), request.effect():
+        bank.call(request.idempotency_key)
+
+
+def test_a_retry_runs_when_it_is_due(onceward_bench):
+    bank.forget()
+    bench = onceward_bench(late)
+    bench.run_with_retries(None, request_id="a")
+    outcome = bench.outcome("a")
+    assert (outcome.state, outcome.runs, bank.times_acted) == ("FAILED", 2, 2)
+
+
+def test_a_retry_that_waits_for_long_is_not_awaited(onceward_bench):
+    onceward_bench(later).run_with_retries(None, request_id="a")
+
+
+def test_an_effect_that_is_entered_twice_counts_once(onceward_bench):
+    assert onceward_bench(together).run().effects == 1
+
+
 def test_a_bank_that_knows_no_keys_acts_twice(onceward_bench):
     bank.forget()
     bench = onceward_bench(charge)
@@ -119,10 +152,11 @@ def test_a_users_tests_run_on_real_servers_and_leave_nothing_there(
 ) -> None:
     pytester.makepyfile(test_shop=TESTS % 3)
     ran = pytester.runpytest_subprocess(*REAL)
-    ran.assert_outcomes(passed=4, skipped=3)
+    ran.assert_outcomes(passed=6, skipped=4)
     ran.stdout.fnmatch_lines(
         [
             f"onceward: Kafka found running at {servers.kafka}",
+            "*later: a real retry waits for its 60 s; declare at most 10",
             "*advance: the clocks of real servers are nobody's to move",
             "*inner: on real servers a child imports the handler, so declare it at the top*",
             "*MemoryClient: the test says how its requests go on*",
@@ -137,7 +171,7 @@ def test_a_users_tests_run_on_real_servers_and_leave_nothing_there(
 
 def test_the_same_tests_say_the_same_in_memory(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_shop=TESTS % 1)
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=7)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=10)
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 from uuid import uuid4
 
@@ -138,6 +139,60 @@ def test_the_same_key_is_safe_with_an_idempotent_counterparty_and_named_with_a_c
     careless = Counterparty()
     with pytest.raises(RanTwice, match=r"died in_effect the counterparty acted 2 times"):
         assert_safe(marked(careless, in_doubt="retry_same_key"), {"amount": 5}, effects=careless)
+
+
+@pytest.mark.parametrize("effect", ["external", "marked"])
+def test_a_failure_that_is_wrongly_declared_to_be_harmless_is_named(effect: Any) -> None:
+    bank = Counterparty()
+
+    @handler(
+        topic=f"t-{uuid4().hex}", effect=effect, retries="1s x 2, 2m", retry_on=ConnectionError
+    )
+    def charge(request: Request) -> None:
+        with request.effect() if effect == "marked" else nullcontext():
+            bank.call(request.idempotency_key)
+        raise ConnectionResetError("the answer was lost")
+
+    with pytest.raises(RanTwice, match="without a death the counterparty acted 4 times"):
+        assert_safe(charge, effects=bank)
+
+
+def test_a_retry_after_nothing_happened_is_safe_and_dies_as_a_first_run_does() -> None:
+    bank, busy = Counterparty(), [True]
+
+    @handler(
+        topic=f"t-{uuid4().hex}", effect="marked", retries="1s x 9", retry_on=ConnectionRefusedError
+    )
+    def charge(request: Request) -> None:
+        busy.append(not busy[-1])
+        if busy[-2]:
+            raise ConnectionRefusedError
+        with request.effect():
+            bank.call(request.idempotency_key)
+
+    assert_safe(charge, effects=bank)
+    with Bench(charge) as bench:
+        busy.append(True)
+        bench.die_in_effect()
+        bench.run_with_retries(None, request_id="a")
+        assert bench.outcome("a").status.state is State.IN_DOUBT
+
+
+def test_tasks_that_come_to_their_effect_together_get_one_answer() -> None:
+    bank = Counterparty()
+
+    @handler(topic=f"t-{uuid4().hex}", effect="marked")
+    async def charge(request: Request) -> None:
+        async def enter() -> None:
+            async with request.effect():
+                pass
+
+        await asyncio.gather(enter(), enter())
+        bank.call(request.idempotency_key)
+
+    with Bench(charge) as bench:
+        outcome = bench.run()
+    assert (outcome.status.state, outcome.effects) == (State.SUCCEEDED, 1)
 
 
 def test_what_is_parked_is_safe_whatever_the_counterparty_does() -> None:

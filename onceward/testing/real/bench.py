@@ -10,6 +10,7 @@ from typing import Any
 
 from consumer.journal import Journal, JournalState, Row
 from consumer.journal.dead_letters import DeadLetterRows
+from feedback.clock import epoch_ms
 from feedback.errors import NotAvailable
 from feedback.kafka.admin import administrator, kafka_faults
 from feedback.kafka.topics import KafkaTopics
@@ -145,9 +146,28 @@ class RealBench(Bench):
             return False
         return self._worker_process.has_read(self._sent)
 
+    def _run_retries(self, request_id: str) -> None:
+        eventually(
+            lambda: not self._goes_on(request_id),
+            timeout_s=IDLE_S,
+            what=f"the end of the retries of {self.handler.name}",
+        )
+
+    def _goes_on(self, request_id: str) -> bool:
+        row = self._row(request_id)
+        if row is None or row.state not in (JournalState.RETRYING, JournalState.CLAIMED):
+            return not self._is_idle()
+        wait_ms = (row.due_at or 0) - epoch_ms()
+        if row.state == JournalState.RETRYING and wait_ms > LONGEST_HANG_S * 1000:
+            raise NotReal(
+                f"{self.handler.name}: a real retry waits for its {wait_ms / 1000:.0f} s; "
+                f"declare at most {LONGEST_HANG_S:g}"
+            )
+        return True
+
     def outcome(self, request_id: str) -> BenchOutcome:
         """Return how a request stands."""
-        row = next(iter(self._journal.rows([request_id])), None)
+        row = self._row(request_id)
         return BenchOutcome(
             status=self._store.read(request_id),
             runs=self._desk.runs[request_id],
@@ -157,6 +177,9 @@ class RealBench(Bench):
             has_letter=row is not None
             and (row.dead_letter_at is not None or owes_letter(self._letters, row)),
         )
+
+    def _row(self, request_id: str) -> Row | None:
+        return next(iter(self._journal.rows([request_id])), None)
 
     def _commits(self, row: Row | None) -> int:
         """Return how many transactional runs were committed: each wrote its success with it."""
@@ -176,11 +199,12 @@ def _close_store(store: StatusStore) -> None:
 
 
 def _remove_topics(settings: KafkaSection, topic: str, group: str) -> None:
-    """Remove a topic, those made beside it, and the group; where Kafka is away they stay."""
+    """Remove a topic, those made beside it, and its groups; where Kafka is away they stay."""
     with (
         suppress(NotAvailable),
         kafka_faults(settings),
         administrator(settings, timeout_s=KAFKA_S) as admin,
     ):
         admin.delete_topics([one for one in admin.list_topics() if one.startswith(topic)])
-        admin.delete_groups([group])
+        groups = [one["group_id"] for one in admin.list_groups()]
+        admin.delete_groups([one for one in groups if one.startswith(group)])

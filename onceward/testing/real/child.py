@@ -92,7 +92,13 @@ class ChildRun:
 
 
 class ChildGate(WatchedGate):
-    """The door to a marked effect: the point before it is reached here."""
+    """The door to a marked effect: the point before it is reached here.
+
+    Attributes:
+        is_told: the bench has heard that the run was let in.
+    """
+
+    is_told = False
 
     def __enter__(self) -> None:
         reach(Point.BEFORE_EFFECT)
@@ -105,7 +111,9 @@ class ChildGate(WatchedGate):
         self._tell()
 
     def _tell(self) -> None:
-        desk().ask("effect", request_id=self.request_id)
+        if not self.is_told:
+            self.is_told = True
+            desk().ask("effect", request_id=self.request_id)
 
 
 def declare(plan: ChildPlan) -> None:
