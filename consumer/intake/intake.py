@@ -78,6 +78,7 @@ class Intake(KafkaThread):
         self._status_writer = context.status_writer
         self._buffer = context.buffer
         self._may_take = context.may_take
+        self._uncommitted: set[Partition] = set()
         self._taken = 0
         self._taken_s = 0.0
 
@@ -103,7 +104,9 @@ class Intake(KafkaThread):
             source.leave(self._unread)
             source.resume()
             records = source.poll(POLL_S, max_records=most)
-            self._note_kafka(None)
+            # Records may be read without the right to commit them.
+            if self._uncommitted.isdisjoint(source.owned):
+                self._note_kafka(None)
         except KafkaUnavailable as error:
             self._note_kafka(error)
             self._stopping.wait(AWAY_PAUSE_S)
@@ -204,14 +207,21 @@ class Intake(KafkaThread):
         try:
             source.commit(wanted)
         except CommitFailed as error:
-            log.warning("commit.failed", reason=str(error), partitions=len(wanted))
+            if error.fault is None:
+                log.warning("commit.failed", reason=str(error), partitions=len(wanted))
+            else:
+                self._note_kafka(error)
+                self._uncommitted |= wanted.keys()
         else:
+            self._uncommitted -= wanted.keys()
             return wanted
         try:
             return source.committed(list(wanted))
         except KafkaUnavailable as error:
-            # Nothing was dispatched, so reading it all again is safe.
-            self._note_kafka(error)
+            # Nothing was dispatched, so reading it all again is safe. A commit that is refused is
+            # told of already, and by more: with the group's name.
+            if not self._uncommitted.issuperset(wanted):
+                self._note_kafka(error)
             return {}
 
     def _drop(self, source: KafkaSource, dropped: Sequence[Received]) -> None:

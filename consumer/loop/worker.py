@@ -118,6 +118,11 @@ class Worker:
         return self._outage.is_on
 
     @property
+    def journal_refusal(self) -> str:
+        """The right that the journal does not give, in a sentence; empty without such a fault."""
+        return self._outage.refusal
+
+    @property
     def held(self) -> int:
         """How many requests are claimed and not yet finished in the journal."""
         return len(self._in_flight.running)

@@ -13,6 +13,7 @@ from consumer.ops.check import check_all
 from consumer.ops.check_result import CheckResult
 from consumer.ops.rights.checking import look_at_rights
 from consumer.ops.rights.command import rights
+from consumer.ops.rights.kafka_rights import rights_by_topic
 from consumer.ops.rights.needed import Role
 from consumer.ops.startup import load_registry
 from consumer.ops.topic_lines import topic_as_json, topic_as_text
@@ -97,6 +98,13 @@ def check(config: str | None, as_json: bool, role: str | None) -> int:
 @cli.command()
 @config_option
 @json_option
+@click.option(
+    "--role",
+    type=click.Choice([*map(str, Role)]),
+    default=str(Role.WORKER),
+    show_default=True,
+    help="Whether this user has the rights of this role.",
+)
 @click.option("--create", is_flag=True, help="Make the missing ones.")
 @click.option(
     "--partitions",
@@ -107,6 +115,7 @@ def check(config: str | None, as_json: bool, role: str | None) -> int:
 def topics(
     config: str | None,
     as_json: bool,
+    role: str,
     create: bool,
     partitions: int | None,
     replication: int | None,
@@ -115,20 +124,24 @@ def topics(
 
     Each has its partitions, the settings that matter, and the rights of this user where Kafka says.
 
-    It ends with 1 when one is missing, or is not as it should be.
+    It ends with 1 when one is missing, is not as it should be, or when this user lacks a right
+    there that a worker needs: say with --role whose settings these are.
 
     \b
     Example:
       onceward-worker topics --config payments.toml
       onceward-worker topics --create --partitions 12 --config payments.toml
+      onceward-worker topics --role operator --config operator.toml
     """
     if not create and (partitions or replication):
         raise click.UsageError("--partitions and --replication are of --create")
     settings = settings_of(config)
+    handlers = load_registry(settings).handlers
     found = look_at_topics(
         settings,
-        load_registry(settings).handlers,
+        handlers,
         create=create,
+        rights=None if role == Role.WORKER else rights_by_topic(Role(role), settings, handlers),
         partitions=partitions,
         replication=replication,
     )

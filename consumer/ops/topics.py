@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from consumer.features.dead_letters.letter import ROOM_BYTES as LETTER_BYTES
@@ -29,7 +29,7 @@ class NeededTopic(NamedTuple):
         like: the topic whose partitions and replication it gets; itself for one of requests.
         room_bytes: how much larger than a record there a record here may be.
         is_compacted: whether it keeps the last record of each key, and nothing else.
-        rights: that the worker's user needs there.
+        rights: that a user needs there; those of the worker where no other role is asked for.
     """
 
     name: str
@@ -120,6 +120,7 @@ def look_at_topics(
     handlers: Iterable[Handler],
     *,
     create: bool,
+    rights: Mapping[str, frozenset[str]] | None = None,
     partitions: int | None = None,
     replication: int | None = None,
 ) -> Iterator[TopicState]:
@@ -127,6 +128,8 @@ def look_at_topics(
 
     Args:
         create: whether to make missing ones.
+        rights: that this user needs, by topic; None: those of the worker. A topic without one may
+            be hidden from it.
         partitions: of new topics of requests; None: the broker's default.
         replication: of them; None: the broker's default.
 
@@ -149,7 +152,8 @@ def look_at_topics(
             )
             there |= facts_of(settings.kafka, [one.name])
         facts = there.get(one.name)
-        yield TopicState(one, facts, fault_of(one, facts), is_new)
+        asked = one if rights is None else one._replace(rights=rights.get(one.name, frozenset()))
+        yield TopicState(asked, facts, fault_of(asked, facts), is_new)
 
 
 def fault_of(needed: NeededTopic, facts: TopicFacts | None) -> str:
@@ -161,7 +165,7 @@ def fault_of(needed: NeededTopic, facts: TopicFacts | None) -> str:
     if facts is None:
         return "missing"
     if facts.is_hidden:
-        return "this user may not see it: add an ACL"
+        return "this user may not see it: add an ACL" if needed.rights else ""
     policy = facts.settings.get(CLEANUP)
     if needed.is_compacted and policy is not None and COMPACT not in policy:
         return "not compacted: set cleanup.policy=compact"

@@ -31,6 +31,11 @@ class ServerOutage:
         """Whether the server is away."""
         return bool(self._users)
 
+    @property
+    def refusal(self) -> str:
+        """The fault of security for which it cannot be used, in a sentence; empty without one."""
+        return self._log.refusal
+
     def begins(self, user: str, error: NotAvailable) -> None:
         """Note that `user` cannot use the server; the first of an outage is logged."""
         with self._lock:

@@ -25,7 +25,7 @@ from feedback.settings.settings import KafkaSection
 Unavailable = TypeVar("Unavailable", bound=KafkaUnavailable)
 
 _RIGHTS: dict[type[KafkaError], str] = {
-    TopicAuthorizationFailedError: "allow it the topic",
+    TopicAuthorizationFailedError: "allow it the topic{operation}",
     GroupAuthorizationFailedError: "allow it the group, with Read and Describe",
     ClusterAuthorizationFailedError: "allow it the cluster, or make the topics beforehand",
     TransactionalIdAuthorizationFailedError: "allow it the transactional id, with Write",
@@ -47,21 +47,24 @@ class Faulty(KafkaError):  # type: ignore[misc]
         self.fault = fault
 
 
-def fault_of(error: BaseException, *, mechanism: str | None = None) -> SecurityFault | None:
+def fault_of(
+    error: BaseException, *, mechanism: str | None = None, operation: str = ""
+) -> SecurityFault | None:
     """Return the fault of security behind an error; None where there is none.
 
     Args:
         mechanism: the setting `sasl_mechanism`.
+        operation: on topics, as `Read`, where the caller knows it: brokers do not say it.
     """
     for one in causes(error):
         if isinstance(one, Faulty):
             return one.fault
-        if (found := _of_kafka(one, mechanism)) is not None:
+        if (found := _of_kafka(one, mechanism, operation)) is not None:
             return found
     return of_tls(error, KAFKA)
 
 
-def _of_kafka(error: BaseException, mechanism: str | None) -> SecurityFault | None:
+def _of_kafka(error: BaseException, mechanism: str | None, operation: str) -> SecurityFault | None:
     words = _words(error)
     match error:
         case SaslAuthenticationFailedError():
@@ -75,6 +78,7 @@ def _of_kafka(error: BaseException, mechanism: str | None) -> SecurityFault | No
             return fault(SecurityKind.NEEDS_TLS, KAFKA)
         case AuthorizationError():
             more = _RIGHTS.get(type(error), "allow it this")
+            more = more.format(operation=f", with {operation}" if operation else "")
             return fault(SecurityKind.RIGHT, KAFKA, f"{type(error).__name__} {words}", more=more)
     return None
 
@@ -101,13 +105,15 @@ def unavailable(
     settings: KafkaSection,
     *,
     why: SecurityFault | None = None,
+    operation: str = "",
 ) -> Unavailable:
     """Return our error for one of kafka-python, in a sentence.
 
     Args:
+        operation: see `fault_of`.
         why: the fault of security of the last connection, where the error itself names none.
     """
-    found = fault_of(error, mechanism=settings.sasl_mechanism) or why
+    found = fault_of(error, mechanism=settings.sasl_mechanism, operation=operation) or why
     said = in_words(error) if found is None else found.said
     return kind(f"Kafka at {settings.bootstrap_servers}: {said}").because(found)
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+from feedback.errors import NotAvailable
 from feedback.logs import EventLog
+from feedback.outages import fault_fields
 
 if TYPE_CHECKING:
     from feedback.kafka.source import Partition
@@ -31,19 +33,28 @@ class SetAside:
     def __init__(self) -> None:
         self._out: dict[Partition, float] = {}
         self._tried: dict[Partition, float] = {}
+        self._why: dict[Partition, str] = {}
 
     @property
     def out(self) -> Collection[Partition]:
         """The partitions that are left out now."""
         return self._out.keys()
 
-    def fail(self, partitions: Iterable[Partition], reason: str, *, now_s: float) -> None:
+    @property
+    def refusals(self) -> Collection[str]:
+        """The faults of security for which partitions are left out, in sentences."""
+        return {self._why[one] for one in (*self._out, *self._tried) if one in self._why}
+
+    def fail(self, partitions: Iterable[Partition], error: NotAvailable, *, now_s: float) -> None:
         """Leave these out."""
         for one in partitions:
             if self._tried.pop(one, None) is None and one not in self._out:
                 topic, partition = one
-                log.error("partition.failed", topic=topic, partition=partition, reason=reason)
+                named = {"topic": topic, "partition": partition, **fault_fields(error.fault)}
+                log.error("partition.failed", **named, reason=str(error))
             self._out[one] = now_s + RETRY_S
+            if error.fault is not None:
+                self._why[one] = str(error)
 
     def due(self, now_s: float) -> list[Partition]:
         """Return partitions that are to be tried again from now on."""
@@ -58,10 +69,11 @@ class SetAside:
         back = [one for one, until_s in self._tried.items() if one in read or until_s <= now_s]
         for one in back:
             del self._tried[one]
+            self._why.pop(one, None)
             log.info("partition.back", topic=one[0], partition=one[1])
 
     def keep(self, assigned: Collection[Partition]) -> None:
         """Forget partitions that other members have by now."""
-        for partitions in (self._out, self._tried):
+        for partitions in (self._out, self._tried, self._why):
             for one in partitions.keys() - assigned:
                 del partitions[one]

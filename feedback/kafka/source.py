@@ -25,7 +25,7 @@ from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka import fetching as kafka_fetching
 from feedback.kafka.failures import fault_lost, why_lost
-from feedback.kafka.faults import fault_of, unavailable
+from feedback.kafka.faults import Unavailable, unavailable
 from feedback.kafka.membership import SHORTEST_POLL_S, mend
 from feedback.kafka.partition_quarantine import SetAside
 from feedback.kafka.records import record_of
@@ -44,6 +44,7 @@ ASSIGNORS: dict[str, list[Any]] = {
     "cooperative": [CooperativeStickyAssignor],
 }
 REQUEST_TIMEOUT_MS = 10_000
+READ = "Read"  # the operation on topics for which brokers may refuse us
 # Finding the group's coordinator takes a fraction of a second where a broker answers.
 COORDINATOR_LIMIT_S = 3.0
 # Less than a session: a member that delays a rebalance longer is removed from the group.
@@ -94,6 +95,8 @@ class KafkaSource:
         self._gone: set[str] = set()
         self._partitions: dict[str, int] = {}
         self._aside = SetAside()
+        self._refusals: tuple[str, ...] = ()
+        self._refused: dict[str, str] = {}
         self._revoked: set[Partition] = set()
         self._committed: dict[Partition, int] = {}
         self.is_away = False
@@ -139,6 +142,11 @@ class KafkaSource:
         """Return the newest protocol the broker and the client both speak."""
         return ".".join(map(str, self._consumer.config["api_version"]))
 
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """The faults of security that last, in sentences; for any thread."""
+        return self._refusals
+
     def poll(self, timeout_s: float, *, max_records: int) -> list[Record]:
         """Return new records, in offset order within each partition.
 
@@ -156,6 +164,7 @@ class KafkaSource:
             state = self._consumer.group_metadata().state
             self.is_joined = not self.is_away and state is MemberState.STABLE
             self.owned = frozenset(self._consumer.assignment())
+            self._refusals = tuple(sorted({*self._aside.refusals, *self._refused.values()}))
 
     def _poll(self, timeout_s: float, max_records: int) -> list[Record]:
         timeout_ms = int(max(timeout_s, SHORTEST_POLL_S) * 1000)
@@ -166,7 +175,8 @@ class KafkaSource:
             if self._set_aside(error):
                 return []
             self.is_away = True
-            raise self._unavailable(error) from error
+            raise self._note("poll", self._unavailable(error)) from error
+        self._refused.pop("poll", None)
         self._require_coordinator(bool(polled))
         self._aside.note_polled([(*one,) for one in polled], now_s=monotonic_s())
         self._note_gone()
@@ -199,9 +209,9 @@ class KafkaSource:
         failed = [one for one in assigned if one.topic in topics or str(one) in text]
         if not failed:
             return False
-        reason = f"{type(error).__name__} {text}".strip()
         self._aside.keep(self.assigned())
-        self._aside.fail([(*one,) for one in failed], reason, now_s=monotonic_s())
+        places = [(*one,) for one in failed]
+        self._aside.fail(places, self._unavailable(error), now_s=monotonic_s())
         self._consumer.pause(*failed)
         return True
 
@@ -239,8 +249,9 @@ class KafkaSource:
             try:
                 self._consumer.commit(_committable(offsets), timeout_ms=REQUEST_TIMEOUT_MS)
             except KafkaError as error:
-                failed = CommitFailed(f"{type(error).__name__} {error}".strip())
-                raise failed.because(fault_of(error)) from error
+                failed = unavailable(CommitFailed, error, self._settings, operation=READ)
+                raise self._note("commit", failed) from error
+        self._refused.pop("commit", None)
         self._committed |= offsets
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
@@ -373,8 +384,13 @@ class KafkaSource:
         except KafkaError as error:
             raise self._unavailable(error) from error
 
+    def _note(self, call: str, error: Unavailable) -> Unavailable:
+        if error.fault is not None:
+            self._refused[call] = str(error)
+        return error
+
     def _unavailable(self, error: KafkaError) -> KafkaUnavailable:
-        return unavailable(KafkaUnavailable, error, self._settings)
+        return unavailable(KafkaUnavailable, error, self._settings, operation=READ)
 
 
 def _committable(offsets: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndMetadata]:

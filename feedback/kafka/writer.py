@@ -196,10 +196,13 @@ class KafkaWriter:
 
     def _away(self, error: KafkaError) -> NotAcknowledged:
         where = f"Kafka at {self._settings.bootstrap_servers}"
-        why = fault_of(error, mechanism=self._settings.sasl_mechanism) or self._lost()
+        why = self._refusal(error) or self._lost()
         if why is not None:
             return NotAcknowledged(f"{where}: {why.said}").because(why)
         return NotAcknowledged(f"{where} did not acknowledge: {in_words(error)}")
+
+    def _refusal(self, error: KafkaError) -> SecurityFault | None:
+        return fault_of(error, mechanism=self._settings.sasl_mechanism, operation="Write")
 
     def _lost(self) -> SecurityFault | None:
         if self._producer is None:

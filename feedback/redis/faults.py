@@ -19,6 +19,8 @@ _IN_SCRIPT = re.compile(
     r"|can't access at least one of the (?:keys|channels)"
 )
 _CHANNEL = re.compile(r"publish|channel")
+# Redis names neither the command nor the key there.
+_NAMED_BY_CHECK = ": `onceward-worker check --role ROLE` names the missing one"
 _CHANNELS = "allow this user the channels as well (&onceward:*)"
 
 
@@ -40,6 +42,8 @@ def fault_of(
     if code == "NOPERM" or lacks_right_in_script(error):
         text = _line(error)
         more = _CHANNELS if _CHANNEL.search(text) else _ALLOW
+        if "this command" in text:
+            more += _NAMED_BY_CHECK
         return fault(SecurityKind.RIGHT, REDIS, text, more=more)
     return of_tls(error, REDIS, handled)
 

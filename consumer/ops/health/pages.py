@@ -46,6 +46,7 @@ def _ready(
     return {
         "ready": not lacks,
         "missing": lacks,
+        "refused": seen.refused,
         "worker_id": worker_id,
         "kafka": {"joined": seen.is_joined, "partitions": seen.partitions},
         "journal": {"lease_left_s": round(seen.lease_left_s, 1)},

@@ -81,7 +81,13 @@ class Probe:
             paused=tuple(topic for one in self._pausing for topic in one.paused),
             doubts=tuple(found for one in self._doubts for found in one.seen(monotonic_s())),
             lag={} if is_away else self.lag.seen(monotonic_s()),
+            refused=self._refused(),
         )
+
+    def _refused(self) -> tuple[str, ...]:
+        servers = (self._redis.refusal, self._worker.journal_refusal)
+        of_kafka = [said for one in self.sources for said in one.refusals]
+        return tuple(dict.fromkeys(one for one in (*of_kafka, *servers) if one))
 
     def oldest(self) -> Oldest | None:
         """Return the request that has been here for longest, None when there is none."""

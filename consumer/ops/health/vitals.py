@@ -32,6 +32,7 @@ class Vitals:
         paused: topics that do not run now.
         doubts: the group's, by topic, where this worker counted last.
         lag: records that wait in Kafka for this worker, by topic; none of which that is not known.
+        refused: the faults of security that last, in sentences with their correction.
     """
 
     waiting: int
@@ -60,6 +61,7 @@ class Vitals:
     children_late_s: float = 0.0
     doubts: tuple[OpenDoubts, ...] = ()
     lag: Mapping[str, int] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
 
     @property
     def starts_nothing(self) -> bool:

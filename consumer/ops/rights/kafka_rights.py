@@ -61,6 +61,29 @@ def kafka_rights(
     return tuple(rights.values())
 
 
+def rights_by_topic(
+    role: Role, settings: Settings, handlers: Iterable[Handler]
+) -> dict[str, frozenset[str]]:
+    """Return the operations without which a role fails, by needed topic, as brokers name them.
+
+    `Create` is left out: it is of making a topic, and brokers do not say it of one that is there.
+
+    Raises:
+        SettingsError: a name would be longer than Kafka allows.
+    """
+    handlers = tuple(handlers)
+    rights = [one for one in kafka_rights(role, settings, handlers) if one.resource == "topic"]
+    found: dict[str, frozenset[str]] = {}
+    for topic in needed_topics(settings, handlers):
+        named = [
+            one.operations - CREATE
+            for one in rights
+            if topic.name == one.name or (one.is_prefix and topic.name.startswith(one.name))
+        ]
+        found[topic.name] = frozenset(map(str.upper, frozenset().union(*named)))
+    return found
+
+
 def _of_worker(names: _KafkaNames) -> Iterator[KafkaRight]:
     beside: dict[str, frozenset[str]] = {}
     for topic in needed_topics(names.settings, names.handlers):
