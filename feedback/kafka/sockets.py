@@ -3,12 +3,14 @@
 Its retries keep the errors, whose frames keep the sockets: with the brokers away a process lost
 some 20 descriptors a minute, and after an hour all of them. The same happens to a connection that
 is closed, with its client, before all is written. And it blocks its loop while it resolves a name,
-for as long as that takes. Importing this module mends all of it.
+for as long as that takes, and waits for ever for a server that never answers a TLS handshake.
+Importing this module mends all of it.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,13 +23,15 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 import feedback.kafka.failures
 import feedback.kafka.logins
 import feedback.kafka.logs  # noqa: F401 - these mend kafka-python for this process
+from feedback.clock import monotonic_s
 from feedback.names import addresses
 
 # For one lookup: a later address is there for the next try.
 LOOKUP_S = 0.5
+# For one handshake: a server that accepts and then says nothing is away.
+HANDSHAKE_S = 5.0
 
 _connect = KafkaNetSocket.sock_connect
-_handshake = KafkaSSLTransport.handshake
 _write = KafkaTCPTransport._write_to_sock
 
 
@@ -39,9 +43,21 @@ async def _connect_or_close(self: Any, net: Any, sock: Any, *address: Any, **nam
         raise
 
 
+async def _handshake(self: Any, *, until_s: float) -> None:
+    while True:
+        try:
+            self._sock.do_handshake()
+        except ssl.SSLWantReadError:
+            await self._net.wait_read(self._sock, until_s)
+        except ssl.SSLWantWriteError:
+            await self._net.wait_write(self._sock, until_s)
+        else:
+            return
+
+
 async def _handshake_or_close(self: Any) -> None:
     try:
-        await _handshake(self)
+        await _handshake(self, until_s=monotonic_s() + HANDSHAKE_S)
     except BaseException:
         self._sock.close()
         raise

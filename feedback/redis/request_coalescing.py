@@ -106,24 +106,33 @@ class Grouped(Generic[Item, Answer]):
             self._waiting.popleft()
         return group
 
-    async def _answer(self, group: Sequence[_Asked[Item, Answer]]) -> None:
+    async def _answer(
+        self, group: Sequence[_Asked[Item, Answer]], *, reached: bool = False
+    ) -> None:
         try:
             found = await self._call([item for asked in group for item in asked.items])
         except RedisRefused as error:
             if len(group) > 1:
-                # One item's error must not reach the others.
+                # One item's error must not reach the others. Those before it were written by then.
                 for one in group:
-                    await self._answer([one])
+                    await self._answer([one], reached=True)
                 return
             _fail(group, error)
         except Exception as error:  # its callers raise it
-            _fail(group, error)
+            _fail(group, _as_reached(error) if reached else error)
         else:
             at = 0
             for asked in group:
                 if not asked.answers.done():
                     asked.answers.set_result(found[at : at + len(asked.items)])
                 at += len(asked.items)
+
+
+def _as_reached(error: Exception) -> Exception:
+    """Return the error of a call whose items an earlier call may have brought to Redis."""
+    if not isinstance(error, RedisUnavailable):
+        return error
+    return RedisUnavailable(str(error)).because(error.fault)
 
 
 def _fail(group: Sequence[_Asked[Item, Answer]], error: Exception) -> None:

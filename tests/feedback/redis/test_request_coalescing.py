@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from feedback.errors import RedisUnavailable
+from feedback.errors import RedisRefused, RedisUnavailable
 from feedback.redis.request_coalescing import AT_A_TIME, GROUP, GROUP_BYTES, Grouped
 
 
@@ -130,5 +130,28 @@ def test_a_group_is_bounded_in_items_and_in_bytes(item_bytes: int, most: int) ->
         sizes = [len(items) for items in server.asked[AT_A_TIME:]]
         assert max(sizes) == most
         assert sum(sizes) == count
+
+    asyncio.run(main())
+
+
+def test_what_a_refused_call_may_have_written_is_never_said_not_to_have_reached_redis() -> None:
+    async def main() -> None:
+        calls = 0
+
+        async def call(items: Sequence[int]) -> list[int]:
+            nonlocal calls
+            calls += 1
+            if len(items) > 1:
+                raise RedisRefused("the second of them has another type of value")
+            raise RedisUnavailable("refused", never_reached=calls > AT_A_TIME)
+
+        grouped = Grouped(call, size_of=lambda _: 1, limit_s=30)
+        tasks = [asyncio.create_task(grouped([number])) for number in range(AT_A_TIME + 2)]
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(one, RedisUnavailable) for one in found)
+        assert [one.never_reached for one in found if isinstance(one, RedisUnavailable)] == [
+            False
+        ] * len(tasks)
+        assert calls > AT_A_TIME
 
     asyncio.run(main())
