@@ -111,11 +111,8 @@ class PayloadFinder:
 
 
 def _decoded(raw: bytes | None, status: Status) -> StoredPayload | None:
-    if raw is None:
-        return None
-    try:
-        payload = StoredPayload.decode(raw)
-    except ValueError:
+    payload = StoredPayload.read(raw)
+    if payload is None:
         return None
     is_right = status.payload_sha256 in (None, payload_sha256(payload.key, payload.value))
     return payload if is_right else None

@@ -120,16 +120,9 @@ def _in_journal(settings: Settings, request_id: str) -> _InJournal:
 def _in_redis(store: StatusStore, request_id: str) -> _InRedis:
     try:
         (status,) = store.read_many([request_id])
-        return _InRedis(status, _payload(store, request_id))
+        return _InRedis(status, store.kept_payload(request_id))
     except RedisUnavailable as error:
         return _InRedis(away=str(error))
-
-
-def _payload(store: StatusStore, request_id: str) -> StoredPayload | None:
-    try:
-        return store.kept_payload(request_id)
-    except ValueError:
-        return None  # nothing of ours wrote it
 
 
 def _holder(

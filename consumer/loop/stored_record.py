@@ -24,10 +24,7 @@ def kept_record(store: PayloadStore, row: Row, *, timestamp_ms: int) -> Record |
     Raises:
         RedisUnavailable: it may be there, and cannot be read now.
     """
-    try:
-        kept = store.kept_payload(row.request_id)
-    except ValueError:
-        return None  # no client of ours has written that
+    kept = store.kept_payload(row.request_id)
     if kept is None or payload_sha256(kept.key, kept.value) != row.payload_sha256:
         return None
     place = row.topic, row.partition, row.offset

@@ -44,6 +44,12 @@ OF_A_FAILURE = frozenset(
     }
 )
 KEY_LIMIT_BYTES = 1024
+# The largest numbers of Kafka and of the journal's columns.
+MAX_PARTITION = 2**31 - 1
+MAX_NUMBER = 2**63 - 1
+# A taking over adds 1: those that follow have room.
+MAX_GENERATION = 2**62 - 1
+_MAX_DIGITS = 19
 
 _ELLIPSIS = "…"
 
@@ -77,6 +83,23 @@ def originals(record: Record, *, key_limit_bytes: int = KEY_LIMIT_BYTES) -> Head
 def decimal(number: int) -> bytes:
     """Return a number as the text of a header."""
     return b"%d" % number
+
+
+def number_of(raw: bytes | None, *, largest: int = MAX_NUMBER) -> int | None:
+    """Return the number of a header that anybody may have written; None where it is none.
+
+    Args:
+        raw: the header's value; None where it is not there.
+        largest: no number above it is believed.
+
+    >>> number_of(b"7"), number_of(b"-7"), number_of(b"2147483648", largest=MAX_PARTITION)
+    (7, None, None)
+    """
+    # No sign, no space, no digits of other scripts: only 0 to 9. int() of longer text costs time.
+    if raw is None or len(raw) > _MAX_DIGITS or not raw.isdigit():
+        return None
+    number = int(raw)
+    return number if number <= largest else None
 
 
 def utf8(text: str, limit_bytes: int | None = None, *, keep_end: bool = False) -> bytes:

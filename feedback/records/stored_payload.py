@@ -70,6 +70,18 @@ class StoredPayload:
             headers=headers,
         )
 
+    @classmethod
+    def read(cls, raw: bytes | None) -> StoredPayload | None:
+        """Return the payload that Redis has; None where it has none, or one by no client of ours.
+
+        Args:
+            raw: the value of its key; None where there is none. Anybody may have written it.
+        """
+        try:
+            return None if raw is None else cls.decode(raw)
+        except ValueError:
+            return None
+
 
 def _size(value: object) -> int | None:
     """Return a length that `encode` can have written."""

@@ -182,14 +182,14 @@ class AsyncStatusStore(StoreCalls):
         return {worker_id for worker_id, is_there in zip(ids, found, strict=True) if is_there}
 
     async def kept_payload(self, request_id: str) -> StoredPayload | None:
-        """Return the payload for a resend, or None when none was stored or it is gone.
+        """Return the payload for a resend; None when none of ours was stored, or it is gone.
 
         Raises:
             RedisUnavailable: Redis did not answer.
         """
         async with self._turn():
             raw = cast("bytes | None", await self.redis.get(self.payload_key(request_id)))
-        return None if raw is None else StoredPayload.decode(raw)
+        return StoredPayload.read(raw)
 
     async def forget(
         self,

@@ -185,14 +185,14 @@ class StatusStore(StoreCalls):
         }
 
     def kept_payload(self, request_id: str) -> StoredPayload | None:
-        """Return the payload for a resend, or None when none was stored or it is gone.
+        """Return the payload for a resend; None when none of ours was stored, or it is gone.
 
         Raises:
             RedisUnavailable: Redis did not answer.
         """
         with observed(self._observers, "read"), guarded():
             raw = cast("bytes | None", self.redis.get(self.payload_key(request_id)))
-        return None if raw is None else StoredPayload.decode(raw)
+        return StoredPayload.read(raw)
 
     def forget(
         self,

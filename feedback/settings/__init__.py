@@ -1,2 +1,2 @@
 """The settings: `sections` names them with defaults and limits, `settings` reads and checks the
-whole."""
+whole, `toml_file` its file within bounds."""

@@ -7,7 +7,6 @@ the operator of a systemd unit should not start it ten times for ten faults.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from feedback.settings.sections import (
     RegistrySection,
     WorkerSection,
 )
+from feedback.settings.toml_file import sections_of
 
 __all__ = [
     "AlertsSection",
@@ -108,7 +108,7 @@ class Settings(BaseSettings):
 
 def load(config: Path | str | None = None, **overrides: Mapping[str, Any]) -> Settings:
     """Return the settings of a file, the environment and the defaults; see `Settings.load`."""
-    sections = {**_from_file(config), **overrides}
+    sections = {**({} if config is None else sections_of(config)), **overrides}
     faults = _unknown_environment()
     try:
         settings = Settings(**sections)
@@ -122,17 +122,6 @@ def load(config: Path | str | None = None, **overrides: Mapping[str, Any]) -> Se
         where = f" (file {config} and the environment)" if config else ""
         raise SettingsError(f"settings are wrong{where}:\n  " + "\n  ".join(sorted(faults)))
     return settings
-
-
-def _from_file(config: Path | str | None) -> dict[str, Any]:
-    if config is None:
-        return {}
-    try:
-        return tomllib.loads(Path(config).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"settings file {config}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # also a number without end, or a list in lists
-        raise SettingsError(f"settings file {config} is not TOML: {error}") from error
 
 
 def _unknown_environment() -> list[str]:

@@ -64,8 +64,8 @@ class PayloadReader:
         """
         try:
             kept = self._store.kept_payload(request_id)
-        except (RedisUnavailable, ValueError):
-            kept = None  # not there, or not written by a client of ours: Kafka has it
+        except RedisUnavailable:
+            kept = None  # Kafka has it
         if kept is not None and payload_sha256(kept.key, kept.value) == digest:
             return kept.key, kept.value, kept.headers
         record = self._records.read(topic, partition, offset, timeout_s=TIMEOUT_S)

@@ -123,7 +123,8 @@ def test_a_retry_record(record: Record) -> None:
     with suppress(InvalidMessage):
         due = retries.read(record, HANDLER, now_s=0.0)
         place = due.delivery.record
-        assert 0 <= place.partition < 2**63 and 0 <= place.offset < 2**63
+        assert 0 <= place.partition < 2**31 and 0 <= place.offset < 2**63
+        assert -1 <= place.timestamp_ms < 2**63
         assert 0 <= due.due_at < 2**63
 
 
@@ -134,8 +135,9 @@ def test_a_wait_record(record: Record) -> None:
         found = waits.decode(record, group="g")
         assert 1 <= len(found.request_id) <= 128
         if isinstance(found, waits.Wait):
-            assert 0 <= found.generation < 2**63
-            assert 0 <= found.record.partition < 2**63 and 0 <= found.record.offset < 2**63
+            assert 0 <= found.generation < 2**62
+            assert 0 <= found.record.partition < 2**31 and 0 <= found.record.offset < 2**63
+            assert -1 <= found.record.timestamp_ms < 2**63
 
 
 @fuzzed
@@ -143,8 +145,9 @@ def test_a_wait_record(record: Record) -> None:
 def test_a_letter_of_any_dialect(record: Record) -> None:
     letter = letter_of(record)
     assert json.dumps(row_of(letter, LetterState.OPEN))
-    for number in (letter.failure.original.partition, letter.failure.original.offset):
-        assert number is None or 0 <= number < 2**63
+    original = letter.failure.original
+    assert original.partition is None or 0 <= original.partition < 2**31
+    assert original.offset is None or 0 <= original.offset < 2**63
     assert {*without_own(letter.dialect, record.headers)} <= {*record.headers}
     for raw in (record.key, record.value):
         assert len(decoded(raw, limit=100).text) < 2000
@@ -269,6 +272,7 @@ TOML = (
 @given(TOML)
 @example(b"a = " + b"[" * DEEP)
 @example(b"[redis]\nurl = " + b"9" * 5000)
+@example(b"a." * DEEP + b"a = 1")
 def test_settings(text: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "onceward.toml"

@@ -159,6 +159,20 @@ def test_an_id_alone_is_resent_from_the_kept_payload(
     assert _attempts([first, second]) == [1, 2]
 
 
+def test_a_kept_payload_that_no_client_of_ours_wrote_is_none_and_its_wait_goes_on(
+    patient: Client, make_client: MakeClient, worker: Worker, records: Records, at_once: AtOnce
+) -> None:
+    patient.send(b"v", request_id="r1")
+    worker.accept("r1")
+    worker.store.redis.set(worker.store.payload_key("r1"), b"\xff not what a client keeps")
+    waiting = at_once(make_client(poll_interval_s=0.1).wait, "r1", timeout_s=1)
+    with pytest.raises(WaitTimeout):
+        waiting.result(timeout=LIMIT_S)
+    worker.tell("r1", State.SUCCEEDED)
+    assert patient.wait("r1", timeout_s=LIMIT_S).state is State.SUCCEEDED
+    assert _attempts(records()) == [1]
+
+
 @pytest.mark.parametrize("has_status", [True, False])
 def test_what_is_taken_back_while_a_wait_for_its_id_sends_it_again_is_not_sent(
     has_status: bool,

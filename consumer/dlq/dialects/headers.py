@@ -5,9 +5,7 @@ from __future__ import annotations
 import struct
 
 from feedback.records.envelope import Headers
-
-MAX_NUMBER = 2**63 - 1
-MAX_DIGITS = 19
+from feedback.records.failure_headers import MAX_PARTITION, number_of
 
 _BIG_ENDIAN = {1: ">b", 2: ">h", 4: ">i", 8: ">q"}
 
@@ -41,18 +39,13 @@ class LetterHeaders:
 
     def decimal(self, name: str | None, *, first: bool = False) -> int | None:
         """Return a number that was written as text."""
-        raw = (self._first if first else self._last).get(name)
-        # No sign, no space, no digits of other scripts: only 0 to 9.
-        if raw is None or len(raw) > MAX_DIGITS or not raw.isdigit():
-            return None
-        number = int(raw)
-        return number if number <= MAX_NUMBER else None
+        return number_of((self._first if first else self._last).get(name))
 
     def partition(self, name: str, *, is_binary: bool) -> int | None:
         """Return a partition; in binary it has 4 bytes, and any other length is not believed."""
-        if not is_binary:
-            return self.decimal(name, first=True)
         raw = self.raw(name, first=True)
+        if not is_binary:
+            return number_of(raw, largest=MAX_PARTITION)
         return self.binary(name, first=True) if raw is not None and len(raw) == 4 else None
 
     def binary(self, name: str | None, *, first: bool = False) -> int | None:

@@ -6,7 +6,6 @@ it.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from consumer.features.retries.wakeup import WakeUp
@@ -29,10 +28,14 @@ from feedback.records.failure_headers import (
     DLQ_FIRST_FAILED_AT,
     DLQ_REASON,
     DLQ_STAGE,
+    MAX_GENERATION,
+    MAX_NUMBER,
+    MAX_PARTITION,
     ORIGINAL_OFFSET,
     ORIGINAL_PARTITION,
     ORIGINAL_TIMESTAMP,
     decimal,
+    number_of,
     originals,
     utf8,
     without_failure,
@@ -45,7 +48,7 @@ TIMESTAMP = "onceward-timestamp"
 OURS = (DUE, GENERATION, TIMESTAMP)
 STAGE = "retry"
 
-_DECIMAL = re.compile(r"[0-9]{1,18}\Z")
+_LARGEST = {ORIGINAL_PARTITION: MAX_PARTITION, GENERATION: MAX_GENERATION}
 
 
 class Due(NamedTuple):
@@ -145,9 +148,9 @@ def _last(names: list[str], name: str) -> int:
 
 
 def _number(headers: dict[str, bytes], name: str, *, default: int | None = None) -> int:
-    text = headers.get(name, b"").decode("ascii", "replace")
-    if not _DECIMAL.match(text):
-        if default is not None:
-            return default
-        raise InvalidMessage(f"header {name} of a retry record is not a decimal number")
-    return int(text)
+    number = number_of(headers.get(name), largest=_LARGEST.get(name, MAX_NUMBER))
+    if number is not None:
+        return number
+    if default is not None:
+        return default
+    raise InvalidMessage(f"header {name} of a retry record is not a decimal number")

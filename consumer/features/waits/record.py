@@ -10,19 +10,22 @@ before it, repeated and binary ones too.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from feedback.errors import InvalidMessage
 from feedback.kafka.writer import Outgoing
 from feedback.records.envelope import MAX_EPOCH_MS, Record, check_request_id
 from feedback.records.failure_headers import (
+    MAX_GENERATION,
+    MAX_NUMBER,
+    MAX_PARTITION,
     ORIGINAL_KEY,
     ORIGINAL_OFFSET,
     ORIGINAL_PARTITION,
     ORIGINAL_TIMESTAMP,
     ORIGINAL_TOPIC,
     decimal,
+    number_of,
     utf8,
 )
 
@@ -39,7 +42,7 @@ NULL_VALUE = "onceward-null-value"
 GIVEN_BACK = ""
 
 _OURS = frozenset({EXPIRES, GENERATION, HOLDER, NULL_VALUE, EFFECT, IN_DOUBT})
-_DECIMAL = re.compile(rb"[0-9]{1,19}")
+_LARGEST = {ORIGINAL_PARTITION: MAX_PARTITION, GENERATION: MAX_GENERATION}
 _SUFFIX = "wait"
 
 
@@ -218,6 +221,7 @@ def _number(said: dict[str, bytes], name: str, *, default: int | None = None) ->
     raw = said.get(name)
     if raw is None and default is not None:
         return default
-    if raw is None or not _DECIMAL.fullmatch(raw) or int(raw) >= 2**63:
-        raise InvalidMessage(f"header {name} of a wait record is not a decimal number")
-    return int(raw)
+    number = number_of(raw, largest=_LARGEST.get(name, MAX_NUMBER))
+    if number is None:
+        raise InvalidMessage(f"header {name} of a wait record is not a number that it can have")
+    return number

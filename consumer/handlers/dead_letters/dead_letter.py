@@ -68,8 +68,8 @@ def read_dead_letter(
         return found.get(name, b"").decode("utf-8", "replace")
 
     def number(name: str) -> int | None:
-        digits = text(name)
-        return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+        largest = names.MAX_PARTITION if name == names.ORIGINAL_PARTITION else names.MAX_NUMBER
+        return names.number_of(found.get(name), largest=largest)
 
     return DeadLetter(
         request_id=failed_request_id(request_id, attempts) if failed is None else failed,

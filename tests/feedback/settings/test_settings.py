@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,33 @@ def test_a_file_that_is_not_toml_is_one_sentence(config: Path, text: str) -> Non
     config.write_text(text)
     with pytest.raises(SettingsError, match="is not TOML"):
         load(config)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a." * 100_000 + "a = 1", "names with dots"),
+        ("[kafka]\nb = {" + '"a" . ' * 100_000 + "a = 1}", "names with dots"),
+        ("[" + "'a'." * 100_000 + "a]", "names with dots"),
+        ("#" * (2**20 + 1), "larger than 1 MiB"),
+    ],
+    ids=["key", "inline", "header", "size"],
+)
+@pytest.mark.timeout(20)
+def test_a_file_that_no_person_writes_is_one_sentence_at_once(
+    config: Path, text: str, said: str
+) -> None:
+    config.write_text(text)
+    with pytest.raises(SettingsError, match=said):
+        load(config)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["a", "'", '"', '\\"', "a.", '"a', "a "])
+def test_the_look_for_such_names_takes_no_longer_than_reading(config: Path, part: str) -> None:
+    config.write_text("# " + part * (1_000_000 // len(part)) + "\n[kafka]\ngroup = 'g'\n")
+    with suppress(SettingsError):
+        assert load(config).kafka.group == "g"
 
 
 def test_a_file_that_is_not_text_is_one_sentence(config: Path) -> None:

@@ -94,6 +94,23 @@ def test_what_fails_for_a_while_succeeds_by_itself(stage: Stage) -> None:
     assert (row["code"], row["due_at"], row["resend"]) == (None, None, 0)
 
 
+def test_a_place_that_kafka_cannot_have_is_no_place_and_its_neighbours_run_too(
+    stage: Stage,
+) -> None:
+    worker = stage.start()
+    places = [("ORIGINAL_PARTITION", b"%d" % 2**31), ("ORIGINAL_OFFSET", b"%d" % 2**63)]
+    names = [f"placed-{at}" for at in range(4)]
+    for at, name in enumerate(names):
+        headers = [*identity(name), *(places if at % 2 else [])]
+        stage.produce(b'{"fails": 1}', headers=headers, handler="tiers", partition=0)
+    for name in names:
+        assert stage.final(name, timeout_s=40).result == {"generation": 2}
+        assert _row(stage, name)["partition"] == 0
+    assert worker.events("retry.malformed") == []
+    # Their wake-ups have run them: none had to be run without one.
+    assert not any(event["again"] for event in worker.events("retry.overdue"))
+
+
 def test_a_client_sees_when_it_runs_again_and_a_resend_meanwhile_runs_nothing(
     stage: Stage,
 ) -> None:

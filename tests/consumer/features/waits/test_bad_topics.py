@@ -12,6 +12,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from consumer.features.waits.record import EXPIRES, wait_topic
 from feedback.clock import epoch_ms
+from feedback.records.failure_headers import ORIGINAL_PARTITION
 from feedback.status import State
 from tests.consumer.features.waits.topics import read_all, unfinished
 from tests.consumer.foreign import identity
@@ -90,13 +91,14 @@ def test_a_record_by_hand_runs_and_one_that_is_none_harms_nobody(
         for key, value, headers in (
             (b"no-expiry", b"secret", []),
             (b"two words", b"secret", [(EXPIRES, soon)]),
+            (b"no-place", b"secret", [(EXPIRES, soon), (ORIGINAL_PARTITION, b"%d" % 2**31)]),
             (b"tombstone-of-nothing", None, []),
             (b"expired", b'{"answer": 1}', [(EXPIRES, b"1")]),
             (b"by-hand", b'{"answer": 1}', [(EXPIRES, soon), *identity("by-hand")]),
         ):
             producer.send(name, key=key, value=value, headers=headers).get(60)
     assert stage.final("by-hand", timeout_s=30).state is State.SUCCEEDED
-    eventually(lambda: len(worker.events("wait.malformed")) == 2)
+    eventually(lambda: len(worker.events("wait.malformed")) == 3)
     assert "secret" not in worker.stderr
     left = {"no-expiry", "expired"}
     said = {one.key.decode() for one in read_all(servers, name) if one.key and one.value}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from consumer.features.waits.record import (
     EXPIRES,
+    GENERATION,
     HOLDER,
     Tombstone,
     Wait,
@@ -20,7 +21,7 @@ from consumer.features.waits.record import (
 from feedback.errors import InvalidMessage
 from feedback.kafka.writer import Outgoing
 from feedback.records.envelope import Record
-from feedback.records.failure_headers import ORIGINAL_OFFSET, ORIGINAL_TOPIC
+from feedback.records.failure_headers import ORIGINAL_OFFSET, ORIGINAL_PARTITION, ORIGINAL_TOPIC
 
 GROUP = "bank"
 
@@ -98,6 +99,10 @@ def test_one_that_was_written_by_hand_needs_a_key_and_an_expiry() -> None:
         pytest.param(b"id-1", ((EXPIRES, b"soon"),), id="no number"),
         pytest.param(b"id-1", ((EXPIRES, b"-5"),), id="negative"),
         pytest.param(b"id-1", ((EXPIRES, b"50"), (ORIGINAL_OFFSET, b"9" * 19)), id="too large"),
+        pytest.param(
+            b"id-1", ((EXPIRES, b"50"), (ORIGINAL_PARTITION, b"%d" % 2**31)), id="no partition"
+        ),
+        pytest.param(b"id-1", ((EXPIRES, b"50"), (GENERATION, b"%d" % 2**62)), id="no next one"),
     ],
 )
 def test_what_is_none_is_refused_and_nothing_of_it_is_shown(
