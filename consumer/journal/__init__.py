@@ -9,6 +9,7 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
 - `takeover_rule`: how a run without an end may be followed, pure; `takeover` carries it out.
 - `claiming`, `refusing`, `skipping`, `finishing`: each kind of write for a batch; `claim_sql` and
   `history` hold the statements that they share. `ordering`: who goes first of one key.
+  `named_locks`: locks where there is no row to lock.
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
 - `restoring`: writes a worker's runs again that the database has lost.
 - `told_rule`: the new state of a row that is behind the status in Redis, pure; `catching_up` writes

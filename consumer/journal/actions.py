@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Insert, Select, Text, and_, bindparam, insert
 
 from consumer.journal.batch import RUNS, Shape
 from consumer.journal.clock import now_ms
+from consumer.journal.named_locks import lock_names
 from consumer.journal.records import cleaned
 from consumer.journal.tables import BIGINT, action
 
@@ -91,6 +92,23 @@ def actions_of(
     for answer in connection.execute(_select(connection.dialect.name), parameters).all():
         found.setdefault(answer[0], []).append(Action(*answer))
     return found
+
+
+def locked_actions_of(
+    connection: Connection, group: str, request_ids: Collection[str], rows: Collection[str]
+) -> dict[str, list[Action]]:
+    """Return the actions on these requests, to which nobody adds until the transaction ends.
+
+    Without a row there is nothing to lock: of two people both would take a letter of such a
+    request, each without the other's action. So those who act on one do so one after the other.
+
+    Args:
+        rows: the requests that have a row, which is locked.
+    """
+    if not set(rows).issuperset(request_ids):
+        # No key of an order begins so: a lock for each letter would fill the server's table.
+        lock_names(connection, group, ["\0letters without a row"])
+    return actions_of(connection, group, request_ids)
 
 
 @lru_cache

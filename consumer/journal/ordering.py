@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import (
@@ -20,16 +19,14 @@ from sqlalchemy import (
     case,
     func,
     select,
-    text,
 )
 
 from consumer.journal.batch import CLAIMS
 from consumer.journal.clock import now_ms
+from consumer.journal.named_locks import lock_names
 from consumer.journal.records import Claim, KeyHolder
 from consumer.journal.state_literals import CLAIMED, RETRYING
 from consumer.journal.tables import request
-
-_LOCK = text("SELECT pg_advisory_xact_lock(name) FROM unnest(CAST(:names AS bigint[])) AS name")
 
 
 def lock_keys(connection: Connection, group: str, claims: Iterable[Claim]) -> None:
@@ -38,9 +35,7 @@ def lock_keys(connection: Connection, group: str, claims: Iterable[Claim]) -> No
     Before it locks any row, or two of them could wait for each other.
     """
     keys = {one.order_key for one in claims if one.order_key is not None}
-    if keys and connection.dialect.name != "sqlite":
-        # Two workers that lock the same keys lock them in the same order.
-        connection.execute(_LOCK, {"names": sorted(_number(group, key) for key in keys)})
+    lock_names(connection, group, keys)
 
 
 def find_holders(connection: Connection, parameters: Mapping[str, Any]) -> dict[str, KeyHolder]:
@@ -54,11 +49,6 @@ def find_holders(connection: Connection, parameters: Mapping[str, Any]) -> dict[
         )
         for request_id, running, due_at, now in answers
     }
-
-
-def _number(group: str, key: str) -> int:
-    digest = sha256(f"{group}\0{key}".encode()).digest()
-    return int.from_bytes(digest[:8], "big", signed=True)
 
 
 @lru_cache

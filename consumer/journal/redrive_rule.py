@@ -122,10 +122,13 @@ def decide(
         now: epoch ms of the database's clock.
         actions: earlier actions on the request, oldest first.
     """
-    if any(_is_mine(action, one, wish) for action in actions):
+    mine = _mine(one, actions, wish)
+    if mine is not None:
         if _is_closed_since(actions, row, wish):
             return Redrivable.DISCARDED
-        return _of_mine(one, row, now, wish)
+        kind = _of_mine(one, row, now, mine=mine, wish=wish)
+        if kind is not None:
+            return kind
     if one.is_anothers and not wish.replaces:
         return Redrivable.ANOTHERS_ID
     if row is not None and row.payload_sha256 != one.payload_sha256:
@@ -197,20 +200,35 @@ def _is_closed_since(actions: Sequence[Action], row: Row | None, wish: Wish) -> 
     return discard is not None and discard.redrive_id != wish.redrive_id
 
 
-def _of_mine(one: Candidate, row: Row | None, now: int, wish: Wish) -> Redrivable:
+def _of_mine(
+    one: Candidate, row: Row | None, now: int, *, mine: Action, wish: Wish
+) -> Redrivable | None:
+    """Return the verdict on a letter that this redrive has taken.
+
+    None where something else has happened to its request since: its client or a resender was
+    quicker, or the row was pruned. It is judged as any other letter.
+    """
     if one.request_id not in wish.owed:
         return Redrivable.SENT
+    if mine.generation != (None if row is None else row.generation):
+        return None
     if row is None or wish.replaces:
         return Redrivable.AGAIN
     if row.state != JournalState.FAILED or not row.resend:
-        return Redrivable.SENT  # its client or a resender was quicker
+        return None
     return Redrivable.AGAIN if now < row.deadline_at else Redrivable.SEND
 
 
-def _is_mine(action: Action, one: Candidate, wish: Wish) -> bool:
-    """Whether this redrive has done that, to the failure that the letter tells of."""
-    if action.redrive_id != wish.redrive_id or action.action == ActionKind.CANCEL:
-        return False
+def _mine(one: Candidate, actions: Sequence[Action], wish: Wish) -> Action | None:
+    """Return this redrive's last action on the failure of a letter, unless it was taken back."""
+    last = None
+    for action in actions:
+        if action.redrive_id == wish.redrive_id and _is_of(action, one):
+            last = action
+    return None if last is None or last.action == ActionKind.CANCEL else last
+
+
+def _is_of(action: Action, one: Candidate) -> bool:
     if one.generation is None or action.generation is None:
         return True
     # A request that never ran has generation 1 in its row.

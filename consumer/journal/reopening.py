@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, Connection, bindparam, literal_column, null
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from consumer.journal.actions import ActionKind, Deed, actions_of, note
+from consumer.journal.actions import ActionKind, Deed, actions_of, locked_actions_of, note
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, read, update_runs
@@ -46,7 +46,10 @@ def judge(
     ids = {one.request_id for one in candidates}
     rows, now = read(connection, group, ids, lock=lock)
     # With the rows locked: an action that another transaction wrote before is seen here.
-    actions = actions_of(connection, group, ids)
+    if lock:
+        actions = locked_actions_of(connection, group, ids, rows)
+    else:
+        actions = actions_of(connection, group, ids)
     chosen: set[str] = set()
     judged = []
     for one in candidates:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Text, bindparam, literal_column, null
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from consumer.journal.actions import ActionKind, Deed, actions_of, note
+from consumer.journal.actions import ActionKind, Deed, locked_actions_of, note
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import DataRefused
@@ -94,7 +94,7 @@ class Decisions(ActingJournal):
         deeds = []
         with self._session.transaction() as connection:
             rows, now = read(connection, self._group, wanted, lock=True)
-            actions = actions_of(connection, self._group, wanted)
+            actions = locked_actions_of(connection, self._group, wanted, rows)
             for name, generation in wanted.items():
                 row = rows.get(name)
                 outcomes[name] = _refusal(row, generation, now)
@@ -115,7 +115,7 @@ class Decisions(ActingJournal):
         """
         with self._session.transaction() as connection:
             rows, _ = read(connection, self._group, request_ids, lock=True)
-            actions = actions_of(connection, self._group, request_ids)
+            actions = locked_actions_of(connection, self._group, request_ids, rows)
             found = {
                 name: can_be_undone(actions.get(name, ()), rows.get(name)) for name in request_ids
             }

@@ -149,11 +149,26 @@ def test_what_this_redrive_has_reopened_is_sent_again_only_where_kafka_lacks_it(
     over = failed(resend=True, deadline_at=NOW)
     assert decide(letter(), over, NOW, actions=[MINE], wish=owed) is Redrivable.SEND
     # Its client's resend was quicker.
-    for state in (JournalState.CLAIMED, JournalState.SUCCEEDED):
+    quicker = {JournalState.CLAIMED: Redrivable.RUNNING, JournalState.SUCCEEDED: Redrivable.DONE}
+    for state, why in quicker.items():
         running = failed(state=state, generation=2)
-        assert decide(letter(), running, NOW, actions=[MINE], wish=owed) is Redrivable.SENT
-    failed_again = failed(generation=2)
-    assert decide(letter(), failed_again, NOW, actions=[MINE], wish=owed) is Redrivable.SENT
+        assert decide(letter(), running, NOW, actions=[MINE], wish=owed) is why
+    for resend in (False, True):
+        failed_again = failed(generation=2, resend=resend, deadline_at=NOW + 1)
+        found = decide(letter(), failed_again, NOW, actions=[MINE], wish=owed)
+        assert found is Redrivable.OLDER_FAILURE
+    # Its client's resend came too late, and closed it.
+    assert decide(letter(), failed(), NOW, actions=[MINE], wish=owed) is Redrivable.SEND
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_of_a_row_that_was_pruned_since_nobody_knows_whether_it_has_run(replaces: bool) -> None:
+    kind = ActionKind.DISCARD if replaces else ActionKind.REDRIVE
+    owed = WISH._replace(owed=frozenset({"a"}), replaces=replaces)
+    mine = [did(kind, redrive="mine")]
+    assert decide(letter(), None, NOW, actions=mine, wish=owed) is Redrivable.NO_ROW
+    never_had_one = [did(kind, redrive="mine", generation=None)]
+    assert decide(letter(), None, NOW, actions=never_had_one, wish=owed) is Redrivable.AGAIN
 
 
 def test_a_later_failure_of_what_this_redrive_sent_is_another_case() -> None:
@@ -169,6 +184,19 @@ def test_a_replacement_that_kafka_lacks_is_sent_again_though_the_old_one_is_clos
     unknown = wish._replace(takes_unknown=True)
     gone = [did(ActionKind.DISCARD, redrive="mine", generation=None)]
     assert decide(letter(), None, NOW, actions=gone, wish=unknown) is Redrivable.AGAIN
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_what_this_redrive_has_taken_back_is_anybodys(replaces: bool) -> None:
+    wish = WISH._replace(replaces=replaces, owed=frozenset({"a"}))
+    taken = did(ActionKind.DISCARD if replaces else ActionKind.REDRIVE, redrive="mine")
+    back = [taken, did(ActionKind.CANCEL, redrive="mine")]
+    assert decide(letter(), failed(), NOW, actions=back, wish=wish) is Redrivable.SEND
+    reopened = failed(resend=True, deadline_at=NOW + 1)
+    others = [*back, did(ActionKind.REDRIVE, redrive="other")]
+    assert decide(letter(), reopened, NOW, actions=others, wish=wish) is Redrivable.ON_ITS_WAY
+    done = failed(state=JournalState.SUCCEEDED, generation=2)
+    assert decide(letter(), done, NOW, actions=others, wish=wish) is Redrivable.DONE
 
 
 @pytest.mark.parametrize("by", [None, "another"])
