@@ -33,6 +33,8 @@ from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
 from consumer.dlq.show_page import VALUE_LIMIT, nothing_known, show_page
 from consumer.dlq.timeline_page import next_lines
+from consumer.dlq.unswept import unswept_lines
+from consumer.journal.doubts import NOTHING_UNSWEPT
 from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
 from feedback import __version__
 from feedback.clock import epoch_ms
@@ -257,13 +259,15 @@ def export_command(
     with _letters(settings, given, no_journal=no_journal) as pages:
         count = export(pages, file, shown=shown)
     asks_all = not (no_journal or given.dlqs or given.filter.states)
-    doubts, _ = count_open_doubts(settings) if asks_all else (0, None)
+    doubts, unswept = count_open_doubts(settings) if asks_all else (0, NOTHING_UNSWEPT)
     say_source(settings, section="" if no_journal else "journal")
     click.echo(f"{counted(count, 'dead letter')} written to {file}", err=True)
     if doubts:
         are = "is" if doubts == 1 else "are"
         words = f"{counted(doubts, 'open doubt')} {are} not among them: export --state in_doubt"
         click.echo(words, err=True)
+    for line in unswept_lines(unswept):
+        click.echo(line, err=True)
 
 
 def _export_doubts(settings: Settings, given: Given, file: str) -> None:
@@ -272,6 +276,8 @@ def _export_doubts(settings: Settings, given: Given, file: str) -> None:
         count = export_rows(doubts.pages(), file)
     say_source(settings)
     click.echo(f"{counted(count, 'open doubt')} written to {file}", err=True)
+    for line in unswept_lines(doubts.unswept):
+        click.echo(line, err=True)
     for why in doubts.away.values():
         click.echo(printable(f"some values are null: {why}"), err=True)
 

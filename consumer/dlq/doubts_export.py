@@ -16,7 +16,7 @@ from consumer.dlq.exporting import row_of
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.listing import Advance
 from consumer.dlq.options import Given
-from consumer.journal.doubts import Doubts
+from consumer.journal.doubts import NOTHING_UNSWEPT, Doubts
 from consumer.journal.records import Row
 from consumer.loop.stored_record import kept_record
 from feedback.errors import KafkaUnavailable, RedisUnavailable
@@ -81,6 +81,7 @@ class DoubtsToExport:
 
     Attributes:
         away: why values are not known, by server, once all rows were read.
+        unswept: the claims that may become further doubts, once rows were read.
     """
 
     def __init__(self, settings: Settings, given: Given, *, advance: Advance) -> None:
@@ -88,6 +89,7 @@ class DoubtsToExport:
         self._given = given
         self._advance = advance
         self.away: dict[str, str] = {}
+        self.unswept = NOTHING_UNSWEPT
 
     def pages(self) -> Iterator[list[dict[str, Any]]]:
         """Yield the rows, page by page.
@@ -102,6 +104,7 @@ class DoubtsToExport:
             reader = stack.enter_context(RecordReader(settings.kafka))
             store = StatusStore(redis, settings.kafka.group, settings.redis)
             payloads = PayloadsLeft(store, reader)
+            self.unswept = doubts.unswept()
             total = doubts.count()
             for page in doubts.pages():
                 chosen = [row for row in page if self._given.filter.takes(as_letter(row))]

@@ -26,11 +26,13 @@ from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting
 from consumer.dlq.redrive.progress import SENT
 from consumer.dlq.redrive.session import (
     Ending,
+    asked_anew_since,
     begin,
     rehearse,
     resume,
 )
 from consumer.dlq.redrive.unjournaled import send_back
+from consumer.journal.later_successes import SucceededLater
 from feedback.console.commands import (
     JOURNALED,
     OF_A_GROUP,
@@ -146,6 +148,8 @@ def redrive(
     if cancelled is not None:
         return cancel(settings, cancelled, by=by, because=because, as_json=as_json, config=config)
     if resumed is not None:
+        if not yes:
+            _ask_of_the_rest(settings, resumed)
         with _how(rate, "sending back") as how:
             ending = resume(settings, resumed, by=by, because=because, how=how)
         return _said(settings, ending, as_json=as_json)
@@ -231,10 +235,21 @@ def _how(rate: float | None, what: str) -> Iterator[How]:
 
 def _ask_where_asked_anew(settings: Settings, given: Given) -> None:
     later = asked_anew(settings, given.filter.ids)
-    for line in asked_anew_lines(later):
-        click.echo(line, err=True)
+    _say_later(later)
     if later.names_any:
         require_yes(f"send {given.words()} back all the same?")
+
+
+def _ask_of_the_rest(settings: Settings, redrive_id: str) -> None:
+    later = asked_anew_since(settings, redrive_id)
+    _say_later(later)
+    if later.names_any or not later.is_whole:
+        require_yes("send the rest back all the same?")
+
+
+def _say_later(later: SucceededLater) -> None:
+    for line in asked_anew_lines(later):
+        click.echo(line, err=True)
 
 
 def _refuse_incomplete(
@@ -249,7 +264,7 @@ def _refuse_incomplete(
 def _refuse_contradictions() -> None:
     # They go on with a redrive as it was begun.
     refuse_beside_all("--cancel", but=_RECORDED)
-    refuse_beside_all("--resume", but=(*_RECORDED, "--rate"))
+    refuse_beside_all("--resume", but=(*_RECORDED, "--rate", "--yes"))
     refuse_beside("--dry-run", "--rate")
     # Nothing is recorded without one.
     refuse_beside("--no-journal", "--because")

@@ -12,7 +12,7 @@ import click
 
 from consumer.dlq.asked_anew import MOST_LINES, asked_anew_lines
 from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, refused
-from consumer.dlq.redrive.session import REHEARSED, STOPPED, Ending
+from consumer.dlq.redrive.session import STOPPED, Ending
 from consumer.dlq.redrive.unjournaled import GO_ON
 from consumer.journal.redrive_row import CANCELLED, RUNNING, Redrive
 from consumer.journal.redrive_rule import IN_WORDS, Redrivable
@@ -56,8 +56,10 @@ def print_ending(ending: Ending, *, as_json: bool) -> int:
 def _lines(ending: Ending) -> list[str]:
     counts = ending.counts
     sent, chosen = counts.get(SENT, 0), counts.get(CHOSEN, 0)
-    if ending.state == REHEARSED:
+    if ending.is_trial:
         lines = [f"{sent:,} of {counted(chosen, 'letter')} would be sent back; nothing was changed"]
+        if ending.state == STOPPED:
+            lines.append("  it was stopped before the end: not all letters were counted")
     else:
         lines = [f"redrive {ending.redrive_id}: {sent:,} of {counted(chosen, 'letter')} sent back"]
     for name, count in refused(counts).items():
@@ -66,7 +68,7 @@ def _lines(ending: Ending) -> list[str]:
     lines += _replaced_lines(ending) + later_lines(ending) + _twice_lines(ending)
     if ending.untold:
         lines.append(f"  Redis is away: {ending.untold:,} clients are told by the workers")
-    if ending.state in (STOPPED, CANCELLED):
+    if ending.state in (STOPPED, CANCELLED) and not ending.is_trial:
         how = f"go on with: onceward-dlq redrive --resume {ending.redrive_id}"
         lines.append(f"{ending.state} before the end; {how if ending.is_journaled else GO_ON}")
     return lines
@@ -82,7 +84,7 @@ def _replaced_lines(ending: Ending) -> list[str]:
 
 def _twice_lines(ending: Ending) -> list[str]:
     """Return what is known of another redrive at the same time, and what is not."""
-    if ending.is_journaled or ending.state == REHEARSED or not ending.counts.get(SENT):
+    if ending.is_journaled or ending.is_trial or not ending.counts.get(SENT):
         return []
     if not ending.twice_count:
         return [

@@ -15,12 +15,12 @@ from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.process import is_at_work, new_owner
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of
-from consumer.journal.later_successes import SucceededLater
+from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
 from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
 from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import TO_SEND
 from feedback.errors import ExitCode, NotAvailable, OncewardError
-from feedback.kafka.scan import KafkaScan
+from feedback.kafka.scan import KafkaScan, OffsetSpan, resumed
 from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import new_request_id
 from feedback.settings.settings import Settings
@@ -40,6 +40,7 @@ class Ending:
     """The result of a redrive.
 
     Attributes:
+        redrive_id: empty where letters were only counted.
         state: done, stopped, cancelled or rehearsed.
         counts: letters by their results.
         of_named: the results of requests that were named by their ids.
@@ -62,6 +63,11 @@ class Ending:
     later: SucceededLater | None = None
     twice: list[str] = field(default_factory=list)
     twice_count: int = 0
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether letters were only counted."""
+        return not self.redrive_id
 
 
 def begin(
@@ -117,6 +123,37 @@ def resume(
         return _run(stands._replace(by=by, reason=reason), tools, how)
 
 
+def asked_anew_since(settings: Settings, redrive_id: str) -> SucceededLater:
+    """Look for later successes of the keys of the letters that a resume would send now.
+
+    It may be days since somebody was asked. Nothing is changed.
+
+    Raises:
+        NotResumed: there is no such redrive.
+        NotAvailable: a server is away.
+    """
+    with closing(redrives_of(settings)) as work:
+        stands = _found(work, redrive_id)
+    if stands.state == DONE:
+        return NOTHING_LATER
+    plan = RedrivePlan.from_json(stands.filter)
+    with opened(settings, plan) as tools:
+        return asked_anew(settings, _left_to_send(stands, plan, tools))
+
+
+def _left_to_send(stands: Redrive, plan: RedrivePlan, tools: Tools) -> Iterator[str]:
+    taken = frozenset(stands.unconfirmed)
+    sent = tools.sent_scan.sent(stands.redrive_id, stands.marks) if taken else set()
+    wish = plan.wish(stands.redrive_id, taken - sent)
+    spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
+    for page in tools.letters.pages(resumed(spans, stands.positions)):
+        chosen = [one for one in page.letters if plan.filter.takes(one)]
+        judged = tools.work.judge([candidate_of(one) for one in chosen], wish)
+        for one, found in zip(chosen, judged, strict=True):
+            if found.kind in TO_SEND and plan.fault_of(one, tools.topics) is None:
+                yield one.request_id
+
+
 def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
     """Count the letters that a redrive would send now, and look for later successes of their keys.
 
@@ -130,6 +167,7 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
     wish = plan.wish("")
     # One more than are asked about, so that it is seen that there are more.
     to_send: dict[str, None] = {}
+    is_cut = False
     with opened(settings, plan) as tools:
         for page in tools.letters.pages(tools.letters.spans(since_ms=plan.filter.since_ms)):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
@@ -143,10 +181,12 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
                 if what == SENT and len(to_send) <= MOST_ASKED:
                     to_send[one.request_id] = None
             how.on_progress(page.read, page.total)
-            if how.stopping.is_set():
+            is_cut = how.stopping.is_set() and page.read < page.total
+            if is_cut:
                 break
     later = asked_anew(settings, to_send)
-    return Ending("", REHEARSED, dict(all_letters.counts), answers.of_named, later=later)
+    state = STOPPED if is_cut else REHEARSED
+    return Ending("", state, dict(all_letters.counts), answers.of_named, later=later)
 
 
 @contextmanager

@@ -139,7 +139,7 @@ class _Redriving:
                 return STOPPED
             self._how.on_progress(page.read, page.total)
             if self._how.stopping.is_set() and page.read < page.total:
-                return REHEARSED if is_trial else STOPPED
+                return STOPPED
         return REHEARSED if is_trial else DONE
 
     def _ready(self, letters: Sequence[Letter]) -> Iterator[Letter]:

@@ -33,6 +33,7 @@ def dlq(monkeypatch: pytest.MonkeyPatch) -> Dlq:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", out)
             patch.setattr(sys, "stderr", err)
+            patch.setattr(sys, "stdin", io.StringIO())
             with pytest.raises(SystemExit) as ended:
                 cli([*arguments, "--config", str(config)])
         code = ended.value.code

@@ -36,6 +36,10 @@ def test_a_dead_workers_effects_are_named_until_a_sweep_makes_them_doubts(
         assert (unswept["requests"], last["living_workers"]) == (1, 0)
         assert unswept["since"] == stage.row(name)["effect_at"]  # type: ignore[index]
 
+    for state in (["--state", "in_doubt"], []):
+        said = dlq(config, "export", "-", *state).stderr
+        assert "1 request more may become doubts" in said and "which is dead" in said, state
+
     stage.start()
     stage.final(name)
     page = dlq(config, "list", "--state", "in_doubt").stdout

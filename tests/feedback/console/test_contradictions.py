@@ -59,7 +59,7 @@ def test_what_contradicts_itself_is_an_error_of_usage(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "dlq redrive --resume X --rate 5 --because x --by zoe --json",
+        "dlq redrive --resume X --rate 5 --because x --by zoe --json --yes",
         "dlq redrive --all --rate 5 --yes",
         "dlq redrive --reason BANK_BUSY --dlq connect-dlq --dry-run",
         "dlq discard a --undo --because x --yes",
