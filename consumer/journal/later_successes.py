@@ -128,12 +128,12 @@ class LaterSuccesses(GroupJournal):
             span = next_span(connection, self._group, after=after, until=until, rows=rows)
             given = span_parameters(self._group, span) | {"keys": [key for _, key in wanted]}
             answers = connection.execute(_LATER, given).all()
-        for request_id, state, topic, key, claimed_at in answers:
+        for request_id, state, topic, key, began_at in answers:
             has_succeeded = state == JournalState.SUCCEEDED
             found = named.succeeded if has_succeeded else named.undecided
             for one in wanted.get((topic, key), ()):
                 ids = found.get(one.request_id, [])
-                if claimed_at >= one.since and len(ids) < MOST_NAMED:
+                if began_at >= one.since and len(ids) < MOST_NAMED:
                     found[one.request_id] = [*ids, request_id]
         return span.until
 
@@ -207,7 +207,8 @@ _LATER = (
         request.c.state,
         request.c.topic,
         request.c.message_key,
-        request.c.claimed_at,
+        # A doubt about a request that was pruned has no claim any more.
+        func.coalesce(request.c.claimed_at, request.c.finished_at),
     )
     .where(
         in_span(),

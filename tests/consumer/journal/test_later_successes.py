@@ -61,6 +61,21 @@ def test_only_later_successes_of_the_same_key_are_named(
         assert others.of([failed]) == ({}, True, {})
 
 
+@pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.SUCCEEDED])
+def test_a_doubt_about_a_request_that_was_pruned_counts_since_it_is_one(
+    journal: Journal, later: LaterSuccesses, database: Database, state: JournalState
+) -> None:
+    before, failed, pruned = (ended(journal, one) for one in (state, JournalState.FAILED, state))
+    never_claimed = "UPDATE onceward_request SET claimed_at = NULL WHERE request_id = :id"
+    for name in (before, pruned):
+        database.change(never_claimed, id=name)
+    earlier = "UPDATE onceward_request SET finished_at = finished_at - 1000 WHERE request_id = :id"
+    database.change(earlier, id=before)
+    found = later.of([failed])
+    named = found.of if state is JournalState.SUCCEEDED else found.undecided
+    assert named == {failed: [pruned]}
+
+
 def test_later_requests_that_run_or_are_in_doubt_are_named_apart(
     journal: Journal, later: LaterSuccesses
 ) -> None:
