@@ -126,7 +126,8 @@ def decide(
     if mine is not None:
         if _is_closed_since(actions, row, wish):
             return Redrivable.DISCARDED
-        kind = _of_mine(one, row, now, mine=mine, wish=wish)
+        since = actions[actions.index(mine) + 1 :]
+        kind = _of_mine(one, row, now, mine=mine, since=since, wish=wish)
         if kind is not None:
             return kind
     if one.is_anothers and not wish.replaces:
@@ -201,16 +202,25 @@ def _is_closed_since(actions: Sequence[Action], row: Row | None, wish: Wish) -> 
 
 
 def _of_mine(
-    one: Candidate, row: Row | None, now: int, *, mine: Action, wish: Wish
+    one: Candidate,
+    row: Row | None,
+    now: int,
+    *,
+    mine: Action,
+    since: Sequence[Action],
+    wish: Wish,
 ) -> Redrivable | None:
     """Return the verdict on a letter that this redrive has taken.
 
-    None where something else has happened to its request since: its client or a resender was
-    quicker, or the row was pruned. It is judged as any other letter.
+    None where something else has happened to its request since: its client, a resender or another
+    redrive was quicker, or the row was pruned. It is judged as any other letter.
     """
     if one.request_id not in wish.owed:
         return Redrivable.SENT
     if mine.generation != (None if row is None else row.generation):
+        return None
+    again = (ActionKind.REDRIVE, mine.generation)
+    if any((action.action, action.generation) == again for action in since):
         return None
     if row is None or wish.replaces:
         return Redrivable.AGAIN

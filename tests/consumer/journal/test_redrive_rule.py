@@ -186,6 +186,19 @@ def test_a_replacement_that_kafka_lacks_is_sent_again_though_the_old_one_is_clos
     assert decide(letter(), None, NOW, actions=gone, wish=unknown) is Redrivable.AGAIN
 
 
+def test_what_another_redrive_took_after_the_deadline_is_sent_by_one_of_them() -> None:
+    both = [MINE, did(ActionKind.REDRIVE, redrive="other")]
+    reopened = failed(resend=True, deadline_at=NOW + 1)
+    owed = WISH._replace(owed=frozenset({"a"}))
+    assert decide(letter(), reopened, NOW, actions=both, wish=owed) is Redrivable.ON_ITS_WAY
+    assert decide(letter(), reopened, NOW, actions=both, wish=WISH) is Redrivable.SENT
+    theirs = Wish("other", owed=frozenset({"a"}))
+    assert decide(letter(), reopened, NOW, actions=both, wish=theirs) is Redrivable.AGAIN
+    unknown = [one._replace(generation=None) for one in both]
+    takes = owed._replace(takes_unknown=True)
+    assert decide(letter(), None, NOW, actions=unknown, wish=takes) is Redrivable.SENT_BEFORE
+
+
 @pytest.mark.parametrize("replaces", [False, True])
 def test_what_this_redrive_has_taken_back_is_anybodys(replaces: bool) -> None:
     wish = WISH._replace(replaces=replaces, owed=frozenset({"a"}))
