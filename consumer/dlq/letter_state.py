@@ -65,8 +65,10 @@ def state_of(
         now: epoch ms, by the database's clock.
         is_unsent: whether an unfinished redrive has it, and may not have sent it.
     """
+    if row is None and is_unsent:
+        return LetterState.UNSENT
     if row is None:
-        return LetterState.UNSENT if is_unsent else LetterState.UNKNOWN
+        return LetterState.DISCARDED if is_discarded(actions, row) else LetterState.UNKNOWN
     if row.state != JournalState.FAILED:
         return _OF_STATE[JournalState(row.state)]
     # Other systems count deliveries.
@@ -104,8 +106,8 @@ class LetterStates:
             self._unsent = frozenset(name for one in unfinished for name in one.requests)
         ids = {one.request_id for one in letters}
         rows, now = self._lookup.rows(ids)
-        failed = {name for name, row in rows.items() if row.state == JournalState.FAILED}
-        actions = self._lookup.actions(failed)
+        ended = {name for name, row in rows.items() if row.state != JournalState.FAILED}
+        actions = self._lookup.actions(ids - ended)
         return [
             state_of(
                 one,

@@ -21,7 +21,7 @@ def state_now(of: Letter, found: Row | None, actions: Sequence[Action]) -> Lette
     return state_of(of, found, actions, now=NOW)
 
 
-def did(action: str, *, generation: int = 1) -> Action:
+def did(action: str, *, generation: int | None = 1) -> Action:
     """Return what somebody did about the request `a`."""
     return Action("a", action, "ann@host", 1, None, None, generation)
 
@@ -75,6 +75,10 @@ def test_what_is_refused_when_it_is_sent_back_has_a_letter_of_its_own(before: st
 
 def test_a_letter_of_others_has_no_row_or_does_not_count_its_runs() -> None:
     assert state_now(letter(), None, []) is LetterState.UNKNOWN
+    closed = did("discard", generation=None)
+    assert state_now(letter(), None, [closed]) is LetterState.DISCARDED
+    undone = [closed, did("undo", generation=None)]
+    assert state_now(letter(), None, undone) is LetterState.UNKNOWN
     silent = letter(DLQ_ATTEMPTS=None)
     assert state_now(silent, failed(generation=5), []) is LetterState.OPEN
     theirs = letter_of(

@@ -60,6 +60,25 @@ def test_it_is_sent_once_unless_told_otherwise_and_a_null_header_stays_null(
     assert {"name": "theirs", "value": None} in case["letters"][0]["headers"]
 
 
+def test_what_was_discarded_is_listed_no_more_though_the_journal_has_no_row(
+    make_scene: MakeScene,
+) -> None:
+    scene = make_scene()
+    topic = scene.stage.topics[HANDLER]
+    scene.box.make(HANDLER)
+    theirs = scene.box.name(HANDLER)
+    write(scene.kafka, theirs, [foreign(topic), foreign(topic, 1)])
+
+    def listed(*words: str) -> list[str]:
+        *letters, _ = scene.dlq("list", "--dlq", theirs, "--json", *words).stdout.splitlines()
+        return [json.loads(one)["state"] for one in letters]
+
+    name = json.loads(scene.dlq("list", "--dlq", theirs, "--json").stdout.splitlines()[0])
+    assert listed() == ["unknown", "unknown"]
+    scene.said("discard", "--dlq", theirs, "--id", name["request_id"], "--because", "refunded")
+    assert listed() == ["unknown"] and sorted(listed("--all")) == ["discarded", "unknown"]
+
+
 def _sent(scene: Scene, topic: str) -> int:
     return len(scene.records(topic))
 
