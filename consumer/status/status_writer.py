@@ -34,7 +34,7 @@ SLOW_S = 0.2
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 2.0
 # Statuses beyond it are found again: the journal has no confirmation for them.
 BEHIND_LIMIT = 500
-_ME = "status_writer"
+_ME = "teller"
 
 
 class StatusWriter:

@@ -30,8 +30,12 @@ def charge(request: Request) -> dict[str, object]:
 
 @pytest.fixture
 def no_handler_stays() -> Iterator[None]:
-    """Forget the handlers that a test has declared in this process, by pytester too."""
+    """Begin with no handlers, and forget those that the test declares here, by pytester too.
+
+    A command that a test runs in this process declares the handlers of its settings for good.
+    """
     before: dict[str, Handler] = dict(DECLARED._by_topic)
+    DECLARED._by_topic.clear()
     yield
     DECLARED._by_topic.clear()
     DECLARED._by_topic.update(before)

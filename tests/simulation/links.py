@@ -34,6 +34,12 @@ class SimulatedSource:
             self._world.note(self._process, f"reads {', '.join(map(repr, records))}")
         return records
 
+    @property
+    def owned(self) -> frozenset[Partition]:
+        """The partitions that this member reads."""
+        owners = self._world.kafka.owners.items()
+        return frozenset(one for one, owner in owners if owner == self._process.name)
+
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the next offset to read of each partition."""
         wanted = dict(offsets)

@@ -20,6 +20,8 @@ from tests.tutorials.page import BadPage, Command, File, has_come, is_as_shown, 
 from tests.tutorials.terminal import Terminal
 
 PAGES = sorted(path for path in (DOCS / "tutorials").glob("*.md") if path.stem != "index")
+# Its audit alone is a minute of Spark.
+LONG = {"on-call"}
 # The topic and the group of all pages, and the port of a front-end.
 TOPIC, PORT = "payments", "18000"
 
@@ -94,7 +96,13 @@ def reader(tmp_path: Path, servers: Servers) -> Iterator[Reader]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.long] if path.stem in LONG else [])
+        for path in PAGES
+    ],
+)
 def test_a_page_is_followed_to_its_end(page: Path, reader: Reader) -> None:
     followed = list(steps(page.read_text("utf-8")))
     assert any(isinstance(one, Command) and one.output for one in followed)

@@ -11,7 +11,7 @@ from feedback.observer import Observer
 
 Answer = TypeVar("Answer")
 
-LOOP, INTAKE, TELLER, LEASE, HEARTBEAT = "loop", "intake", "status_writer", "lease", "heartbeat"
+LOOP, INTAKE, TELLER, LEASE, HEARTBEAT = "loop", "intake", "teller", "lease", "heartbeat"
 # Not a thread: requests that wait get slots that are free.
 DISPATCH = "dispatch"
 # Neither: the jobs of the children have begun.

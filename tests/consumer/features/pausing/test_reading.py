@@ -30,6 +30,7 @@ class Source:
         self.left: list[frozenset[str]] = []
         self.rewound: dict[Partition, int] = {}
         self.committed: dict[Partition, int] = {}
+        self.owned: frozenset[Partition] = frozenset({("payments", 3)})
         self.polls = 0
         self.next = 0
         self.on_poll = threading.Event()
