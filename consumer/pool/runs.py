@@ -60,6 +60,11 @@ class Runs:
 
             self._transactional = TransactionalRuns(settings)
 
+    def close(self) -> None:
+        """Close the connections that no run uses; a child that ends has no need of it."""
+        if self._transactional is not None:
+            self._transactional.close()
+
     def is_coroutine(self, job: Job) -> bool:
         """Tell whether the function that the job calls belongs on the event loop."""
         if job.asks:

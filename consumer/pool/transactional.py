@@ -62,6 +62,10 @@ class TransactionalRuns:
                 self._is_wanting = False
                 return outcome
 
+    def close(self) -> None:
+        """Close the connections that no run uses."""
+        self._transactions.close()
+
     def _say_wanting(self, error: NotBegun) -> None:
         if not self._is_wanting:
             _log.warning("connection.wanting", reason=error.reason)

@@ -115,10 +115,11 @@ class ThreadPool:
         self._is_outage_due = True
 
     def close(self) -> None:
-        """End the threads of dead runs."""
+        """End the threads of dead runs, and close the connections of transactional ones."""
         self.closing.set()
         for thread in self._threads:
             thread.join(END_S)
+        self._runs.close()
 
     def _began(self, request_id: str) -> None:
         self.runs[request_id] += 1

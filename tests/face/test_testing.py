@@ -35,6 +35,7 @@ from onceward.testing import (
 from tests.documents import ROOT, examples
 
 pytestmark = pytest.mark.usefixtures("no_handler_stays")
+LIMIT_S = 30.0
 Charge = Callable[[Request], Any]
 
 
@@ -460,6 +461,19 @@ def test_the_examples_of_the_documents_pass_as_they_are_printed(example: str) ->
     assert tests
     for test in tests:
         test()
+
+
+def test_a_bench_leaves_no_thread_of_a_transactional_handler() -> None:
+    @handler(topic=f"t-{uuid4().hex}", effect="transactional")
+    def book(request: Request) -> None:
+        request.connection.execute(text("SELECT 1"))
+
+    before = {*threading.enumerate()}
+    with Bench(book) as bench:
+        assert bench.run().status.state is State.SUCCEEDED
+    for thread in {*threading.enumerate()} - before:
+        thread.join(LIMIT_S)
+        assert not thread.is_alive(), thread.name
 
 
 class Payment(BaseModel):
