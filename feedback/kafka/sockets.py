@@ -32,6 +32,7 @@ LOOKUP_S = 0.5
 HANDSHAKE_S = 5.0
 
 _connect = KafkaNetSocket.sock_connect
+_wrap = KafkaSSLTransport.__init__
 _write = KafkaTCPTransport._write_to_sock
 
 
@@ -40,6 +41,14 @@ async def _connect_or_close(self: Any, net: Any, sock: Any, *address: Any, **nam
         return await _connect(self, net, sock, *address, **named)
     except BaseException:
         sock.close()
+        raise
+
+
+def _wrap_or_close(self: Any, net: Any, sock: Any, *given: Any, **named: Any) -> None:
+    try:
+        _wrap(self, net, sock, *given, **named)
+    except BaseException:
+        sock.close()  # for example a certificate's file that is not there
         raise
 
 
@@ -83,6 +92,7 @@ def _lookup(self: Any, host: str, port: int, raise_error: bool = False) -> list[
 
 KafkaNetSocket.dns_lookup = _lookup
 KafkaNetSocket.sock_connect = _connect_or_close
+KafkaSSLTransport.__init__ = _wrap_or_close
 KafkaSSLTransport.handshake = _handshake_or_close
 KafkaTCPTransport._write_to_sock = _write_or_close
 
