@@ -104,8 +104,10 @@ class Intake(KafkaThread):
             source.leave(self._unread)
             source.resume()
             records = source.poll(POLL_S, max_records=most)
-            # Records may be read without the right to commit them.
-            if self._uncommitted.isdisjoint(source.owned):
+            # Records may be read without the right to commit them. A partition that is given up is
+            # its next owner's to commit: nothing here would show that the right is back.
+            self._uncommitted &= source.owned
+            if not self._uncommitted:
                 self._note_kafka(None)
         except KafkaUnavailable as error:
             self._note_kafka(error)
