@@ -1,8 +1,7 @@
 """The producer's room: send a request, follow it, resend it.
 
 A request flows: `submission` (check, encode, name) → PENDING in Redis (`feedback.redis.store`) →
-Kafka (`feedback.kafka.sender`) → a wait listens for its events and resends when `resending` decides
-so.
+Kafka (`feedback.kafka`) → a wait listens for its events and resends when `resending` decides so.
 
 - `client`: the user's `Client` and `Handle`; `async_client`: the same for asyncio.
 - `send_flow`: one send and one resend; `batches`: many of them. Both are coroutines, written once.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from feedback.clock import monotonic_s
 from feedback.errors import SettingsError
 from feedback.kafka.durability import durability_of
-from feedback.kafka.sender import CLOSED, KafkaSender
+from feedback.kafka.kafka_python.sender import CLOSED, KafkaSender
 from feedback.records.schemas import SchemaFile
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.events import EventListener

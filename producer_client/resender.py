@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable
+from feedback.kafka.kafka_python.sender import KafkaSender
 from feedback.kafka.reader import RecordReader
-from feedback.kafka.sender import KafkaSender
 from feedback.logs import EventLog
 from feedback.outages import OutageLog
 from feedback.redis.deadlines import Deadlines, Taken

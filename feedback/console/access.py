@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from feedback.errors import NotAvailable
-from feedback.kafka.admin import administrator, kafka_faults
+from feedback.kafka.kafka_python.admin import administrator, kafka_faults
 from feedback.redis.server import connect, guarded
 from feedback.settings.settings import Settings
 

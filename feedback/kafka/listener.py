@@ -11,8 +11,6 @@ import struct
 from contextlib import closing
 from typing import NamedTuple
 
-from kafka.errors import IllegalSaslStateError, UnsupportedSaslMechanismError
-
 from feedback.errors import SecurityFault, SecurityKind
 from feedback.security import KAFKA, fault
 from feedback.tls_probe import connected, encrypted
@@ -20,6 +18,8 @@ from feedback.tls_probe import connected, encrypted
 # SaslHandshakeRequest, version 1, for a mechanism that no broker has: its answer names all it has.
 _QUESTION = struct.pack(">hhih5sh", 17, 1, 1, 5, b"probe", 0)
 _LARGEST_BYTES = 65_536
+# Kafka's codes: of a listener without logins, and of one that does not know the mechanism.
+_NO_LOGINS, _OTHER_MECHANISM = 34, 33
 
 
 class BrokerListener(NamedTuple):
@@ -78,9 +78,9 @@ def _mechanisms(sock: socket.socket) -> tuple[str, ...] | None:
         raise OSError("this is no answer of Kafka")
     answer = _exactly(sock, size)
     code, count = struct.unpack_from(">hi", answer, 4)
-    if code == IllegalSaslStateError.errno:
+    if code == _NO_LOGINS:
         return None
-    if code not in (0, UnsupportedSaslMechanismError.errno):
+    if code not in (0, _OTHER_MECHANISM):
         raise OSError("this is no answer of Kafka")
     return _strings(answer[10:], count)
 

@@ -20,8 +20,8 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, NotAvailable
-from feedback.kafka.admin import connect_administrator
-from feedback.kafka.faults import fault_of, unavailable
+from feedback.kafka.kafka_python.admin import connect_administrator
+from feedback.kafka.kafka_python.faults import fault_of, unavailable
 from feedback.settings.settings import KafkaSection
 
 TIMEOUT_MS = 30_000

@@ -27,11 +27,11 @@ from kafka.errors import (
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.admin import administrator
-from feedback.kafka.failures import fault_lost
-from feedback.kafka.faults import fault_of, in_words, unavailable
-from feedback.kafka.records import record_of
-from feedback.kafka.sockets import closed_at_a_fault
+from feedback.kafka.kafka_python.admin import administrator
+from feedback.kafka.kafka_python.failures import fault_lost
+from feedback.kafka.kafka_python.faults import fault_of, in_words, unavailable
+from feedback.kafka.kafka_python.records import record_of
+from feedback.kafka.kafka_python.sockets import closed_at_a_fault
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 

@@ -15,10 +15,10 @@ from kafka.errors import UnknownTopicOrPartitionError, for_code
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka import fetching as kafka_fetching
-from feedback.kafka.admin import administrator, kafka_faults
-from feedback.kafka.records import record_of
-from feedback.kafka.sockets import closed_at_a_fault
+from feedback.kafka.kafka_python import fetching as kafka_fetching
+from feedback.kafka.kafka_python.admin import administrator, kafka_faults
+from feedback.kafka.kafka_python.records import record_of
+from feedback.kafka.kafka_python.sockets import closed_at_a_fault
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 

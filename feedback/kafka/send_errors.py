@@ -1,29 +1,8 @@
-"""How a send can fail: certainly not stored, or unknown; and which answer of Kafka means which."""
+"""How a send can fail: certainly not stored, or unknown."""
 
 from __future__ import annotations
 
-from kafka.errors import (
-    AuthorizationError,
-    InvalidRecordError,
-    InvalidTopicError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    PolicyViolationError,
-    RecordListTooLargeError,
-    TopicAuthorizationFailedError,
-)
-
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.faults import fault_of, in_words
-
-# A broker that answers with one of these has not stored the record.
-_CERTAINLY_REFUSED = (
-    InvalidRecordError,
-    InvalidTopicError,
-    MessageSizeTooLargeError,
-    PolicyViolationError,
-    RecordListTooLargeError,
-)
 
 
 class RecordNotSent(KafkaUnavailable):
@@ -70,19 +49,3 @@ class TopicForbidden(RecordNotSent):
 
 class RecordUnknown(KafkaUnavailable):
     """The record may or may not be in Kafka."""
-
-
-def refusal_of(error: KafkaError) -> RecordNotSent | None:
-    """Return the error for a broker's answer that stores no record; None for others."""
-    if isinstance(error, AuthorizationError):
-        return forbidden(error)
-    if isinstance(error, _CERTAINLY_REFUSED):
-        return RecordNotSent(f"Kafka refused the record: {in_words(error)}")
-    return None
-
-
-def forbidden(error: AuthorizationError) -> TopicForbidden:
-    """Return the error for a broker that lets this user not write."""
-    topic = error.args[0] if isinstance(error, TopicAuthorizationFailedError) else None
-    refused = TopicForbidden(f"Kafka refused the record: {in_words(error)}", topic)
-    return refused.because(fault_of(error))

@@ -20,15 +20,15 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import IllegalStateError, KafkaError, TopicAuthorizationFailedError
 from kafka.structs import MemberState
 
-import feedback.kafka.sockets  # noqa: F401 - mends kafka-python for this process
+import feedback.kafka.kafka_python.sockets  # noqa: F401 - mends kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka import fetching as kafka_fetching
-from feedback.kafka.failures import fault_lost, why_lost
-from feedback.kafka.faults import Unavailable, unavailable
-from feedback.kafka.membership import SHORTEST_POLL_S, mend
+from feedback.kafka.kafka_python import fetching as kafka_fetching
+from feedback.kafka.kafka_python.failures import fault_lost, why_lost
+from feedback.kafka.kafka_python.faults import Unavailable, unavailable
+from feedback.kafka.kafka_python.membership import SHORTEST_POLL_S, mend
+from feedback.kafka.kafka_python.records import record_of
 from feedback.kafka.partition_quarantine import SetAside
-from feedback.kafka.records import record_of
 from feedback.logs import EventLog
 from feedback.observer import Observer, observed
 from feedback.records.envelope import Record

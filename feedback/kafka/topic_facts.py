@@ -13,7 +13,7 @@ from kafka.errors import (
     for_code,
 )
 
-from feedback.kafka.admin import administrator, kafka_faults
+from feedback.kafka.kafka_python.admin import administrator, kafka_faults
 from feedback.settings.settings import KafkaSection
 
 # Those on which our promises rest.

@@ -19,7 +19,7 @@ from kafka.errors import (
 )
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.admin import administrator, kafka_faults
+from feedback.kafka.kafka_python.admin import administrator, kafka_faults
 from feedback.settings.settings import KafkaSection
 
 # Kafka's own default, of brokers and topics, for users who may not read their settings.

@@ -23,12 +23,12 @@ from kafka.errors import (
 )
 from kafka.serializer import Serializer
 
-import feedback.kafka.records  # noqa: F401 - mends kafka-python for this process
+import feedback.kafka.kafka_python.records  # noqa: F401 - mends kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, SecurityFault
-from feedback.kafka.failures import fault_lost
-from feedback.kafka.faults import fault_of, in_words
-from feedback.kafka.sockets import closed_at_a_fault
+from feedback.kafka.kafka_python.failures import fault_lost
+from feedback.kafka.kafka_python.faults import fault_of, in_words
+from feedback.kafka.kafka_python.sockets import closed_at_a_fault
 from feedback.settings.settings import KafkaSection
 
 # The broker's limit is the one that counts, and it refuses that one record alone.

@@ -42,7 +42,7 @@ _DECIMAL = re.compile(r"[0-9]{1,15}\Z")
 class NullHeader(bytes):
     """The value of a header that is null in Kafka.
 
-    Its bytes are empty; `feedback.kafka.records` writes it as null again.
+    Its bytes are empty; `feedback.kafka.kafka_python.records` writes it as null again.
     """
 
 

@@ -90,7 +90,7 @@ class KafkaSection(_Section):
                 given[name] = value.get_secret_value()
         secrets = self.secrets
         if secrets != KafkaSecrets(None, None):
-            # `feedback.kafka.logins` finds it there.
+            # `feedback.kafka.kafka_python.logins` finds it there.
             given["sasl_oauth_token_provider"] = secrets
         return {**given, "metadata_max_age_ms": METADATA_MAX_AGE_MS}
 

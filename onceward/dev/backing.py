@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 
 from feedback.errors import NotAvailable
-from feedback.kafka.admin import administrator, kafka_faults
+from feedback.kafka.kafka_python.admin import administrator, kafka_faults
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, OncewardError, SendUnknown
+from feedback.kafka.kafka_python.sender import CLOSED
 from feedback.kafka.send_errors import (
     OutOfTime,
     RecordNotSent,
@@ -29,7 +30,6 @@ from feedback.kafka.send_errors import (
     TopicAway,
     TopicUnknown,
 )
-from feedback.kafka.sender import CLOSED
 from feedback.logs import EventLog
 from feedback.outages import log_outage
 from feedback.records.envelope import Envelope

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable, RedisUnavailable
-from feedback.kafka.ordered_sender import OrderedSender
+from feedback.kafka.kafka_python.ordered_sender import OrderedSender
 from feedback.logs import EventLog
 from feedback.outages import log_outage
 from feedback.redis.server import connect

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable
-from feedback.kafka.ordered_sender import OrderedSender
-from feedback.kafka.pending_record import PendingRecord
+from feedback.kafka.kafka_python.ordered_sender import OrderedSender
+from feedback.kafka.kafka_python.pending_record import PendingRecord
 from feedback.kafka.send_errors import (
     RecordNotSent,
     RecordUnknown,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.batches import silent
-from feedback.kafka.wire import KafkaWire
+from feedback.kafka.kafka_python.batches import silent
+from feedback.kafka.kafka_python.wire import KafkaWire
 from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
 from spark_audit.output.location import Location, uri_of

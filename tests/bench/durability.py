@@ -31,8 +31,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.clock import monotonic_s
 from feedback.kafka.durability import Acks, Durability
+from feedback.kafka.kafka_python.sender import KafkaSender
 from feedback.kafka.send_errors import RecordNotSent, RecordUnknown
-from feedback.kafka.sender import KafkaSender
 from feedback.settings.settings import KafkaSection
 from tests.bench.launching import ROOT
 from tests.bench.measure.cost import Reading, cost

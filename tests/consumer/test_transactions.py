@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
+from feedback.kafka.kafka_python.wire import KafkaWire
 from feedback.kafka.reader import RecordReader
 from feedback.kafka.source import KafkaSource
-from feedback.kafka.wire import KafkaWire
 from feedback.settings.settings import KafkaSection
 from feedback.status import State
 from tests.consumer.conftest import MakeStage

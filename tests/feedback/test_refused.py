@@ -1,6 +1,6 @@
 """Each system, refused in each way: which fault it is, its sentence, and within which time.
 
-Every command connects by one of these; `tests/feedback/kafka/test_failures` has more of Kafka.
+Every command connects by one of these; `tests/feedback/kafka/kafka_python` has more of Kafka.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from consumer.journal import Journal
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable
-from feedback.kafka.admin import administrator, kafka_faults
+from feedback.kafka.kafka_python.admin import administrator, kafka_faults
 from feedback.redis.async_store import AsyncStatusStore, connect_async
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -217,7 +217,7 @@ def test_postgresql(
     assert "later" not in str(sql_said[way].error)
 
 
-# Kafka: what `tests/feedback/kafka/test_failures` cannot make with a real broker ------------
+# Kafka: what `tests/feedback/kafka/kafka_python` cannot make with a real broker ------------
 
 
 def test_kafka_with_a_certificate_that_is_refused(ports: Ports) -> None:

@@ -22,7 +22,7 @@ from redis.exceptions import (
 )
 
 from feedback.errors import ExitCode, KafkaUnavailable, SecurityFault, SecurityKind
-from feedback.kafka.faults import fault_of as of_kafka
+from feedback.kafka.kafka_python.faults import fault_of as of_kafka
 from feedback.redis.faults import fault_of as of_redis
 from feedback.redis.server import refusal_code
 from feedback.security import REDIS, fault, of_database, of_tls, of_tls_words

@@ -1,6 +1,6 @@
 """Every command, refused by each server in each way: its sentence, its exit code, its seconds.
 
-`tests/feedback/test_refused` and `tests/feedback/kafka/test_failures` have the same table for the
+`tests/feedback/test_refused` and `tests/feedback/kafka/kafka_python` have the same table for the
 connections that all commands use.
 """
 

@@ -12,7 +12,7 @@ import pytest
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SecurityKind, SendUnknown
-from feedback.kafka.sockets import LOOKUP_S
+from feedback.kafka.kafka_python.sockets import LOOKUP_S
 from feedback.records.envelope import Record
 from feedback.status import State
 from onceward.servers.ports import HOST

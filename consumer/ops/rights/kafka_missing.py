@@ -10,9 +10,14 @@ from consumer.ops.rights.kafka_rights import kafka_rights
 from consumer.ops.rights.lines import admin_config, kafka_line
 from consumer.ops.rights.needed import KafkaRight, MissingRight, Resource, Role
 from consumer.ops.topics import needed_topics
-from feedback.kafka.rights import may_describe_group, may_join_group, may_write_as, not_to_be_made
+from feedback.kafka.kafka_python.rights import (
+    may_describe_group,
+    may_join_group,
+    may_write_as,
+    not_to_be_made,
+)
+from feedback.kafka.kafka_python.wire import KafkaWire
 from feedback.kafka.topic_facts import TopicFacts, facts_of
-from feedback.kafka.wire import KafkaWire
 from feedback.settings.settings import Settings
 
 TIMEOUT_S = 5.0

@@ -12,7 +12,7 @@ from consumer.journal import Journal, JournalState, Row
 from consumer.journal.dead_letters import DeadLetterRows
 from feedback.clock import epoch_ms
 from feedback.errors import NotAvailable
-from feedback.kafka.admin import administrator, kafka_faults
+from feedback.kafka.kafka_python.admin import administrator, kafka_faults
 from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter, Outgoing
 from feedback.records.envelope import Record

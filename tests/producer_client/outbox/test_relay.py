@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, delete
 
 from feedback.clock import epoch_ms
 from feedback.errors import WaitTimeout
-from feedback.kafka.ordered_sender import OrderedSender
+from feedback.kafka.kafka_python.ordered_sender import OrderedSender
 from feedback.kafka.send_errors import RecordNotSent, TopicUnknown
 from feedback.records.envelope import Envelope, Record, decode_headers, payload_sha256
 from feedback.settings.settings import Settings

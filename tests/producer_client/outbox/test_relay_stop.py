@@ -10,7 +10,7 @@ from kafka.errors import KafkaTimeoutError
 from sqlalchemy import Connection
 
 from feedback.clock import monotonic_s
-from feedback.kafka.pending_record import PendingRecord
+from feedback.kafka.kafka_python.pending_record import PendingRecord
 from feedback.kafka.send_errors import RecordNotSent
 from feedback.settings.settings import Settings
 from producer_client import Client

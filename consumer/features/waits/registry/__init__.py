@@ -17,7 +17,7 @@ no payload. `tally` counts.
 Decisions taken, and their cost. The table is a copy of the topics: thrown away, it is read again.
 How far it was read stands beside it, in the same transaction, so that offsets are committed nowhere
 else: the group `<group>.expire` shows no lag, the line `waits.status` says how it stands. The
-letter, which must be written once, is guarded by the broker (`feedback.kafka.fence`) and not by a
+letter, which must be written once, is guarded by the broker (`feedback.kafka`) and not by a
 clock: the lease in the table only spares two registries from working against each other. For that
 the Kafka user needs Write on the transactional ids `onceward.<group>.expire.*`.
 

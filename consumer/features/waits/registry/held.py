@@ -16,9 +16,9 @@ from consumer.features.waits.registry.tally import RegistryCounts
 from consumer.features.waits.registry.topics import WaitTopic
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, OncewardError
-from feedback.kafka.fence import Fence
+from feedback.kafka.kafka_python.fence import Fence
+from feedback.kafka.kafka_python.wire import KafkaWire
 from feedback.kafka.source import KafkaSource
-from feedback.kafka.wire import KafkaWire
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 

@@ -6,7 +6,7 @@ row in onceward_wait ─▶ row in onceward_wait_expiry, with the mark ─▶ le
 
 If the registry dies right after a step, its successor goes on. After the first step it finds no
 letter behind the mark and sends it. After the letter it finds it and does not. After the tombstone
-it writes another, which says the same. The successor has taken the fence (`feedback.kafka.fence`)
+it writes another, which says the same. The successor has taken the fence (`feedback.kafka`)
 before it looks. So a letter that it does not find will not come any more, even if its predecessor
 stood still for long.
 

@@ -26,11 +26,11 @@ from consumer.journal.errors import JournalUnavailable
 from consumer.status.availability import ServerOutage
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, NotAvailable, RedisUnavailable
-from feedback.kafka.epoch import Fenced
+from feedback.kafka.kafka_python.epoch import Fenced
+from feedback.kafka.kafka_python.wire import KafkaWire
 from feedback.kafka.scan import KafkaScan
 from feedback.kafka.source import KafkaSource
 from feedback.kafka.topics import KafkaTopics, TopicMissing
-from feedback.kafka.wire import KafkaWire
 from feedback.logs import EventLog
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from consumer.features.waits.record import source_topic, wait_topic
 from feedback.errors import NotAvailable
-from feedback.kafka.admin import administrator, kafka_faults
+from feedback.kafka.kafka_python.admin import administrator, kafka_faults
 from feedback.kafka.topics import CLEANUP, COMPACT, topic_setting
 from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from feedback.kafka.records import record_of
+from feedback.kafka.kafka_python.records import record_of
 from feedback.records.envelope import Record
 from tests.consumer.stage import Stage
 from tests.eventually import eventually

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from feedback.kafka.records import record_of
+from feedback.kafka.kafka_python.records import record_of
 from feedback.records.envelope import Record
 from tests.consumer.stage import Stage
 from tests.eventually import eventually

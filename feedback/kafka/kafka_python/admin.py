@@ -10,8 +10,8 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.faults import unavailable
-from feedback.kafka.sockets import closed_at_a_fault
+from feedback.kafka.kafka_python.faults import unavailable
+from feedback.kafka.kafka_python.sockets import closed_at_a_fault
 from feedback.settings.settings import KafkaSection
 
 

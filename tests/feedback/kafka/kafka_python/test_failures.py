@@ -18,9 +18,9 @@ from kafka.errors import (
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka import failures as kafka_failures
-from feedback.kafka.admin import administrator, kafka_faults
-from feedback.kafka.failures import reason_of, why_lost
+from feedback.kafka.kafka_python import failures as kafka_failures
+from feedback.kafka.kafka_python.admin import administrator, kafka_faults
+from feedback.kafka.kafka_python.failures import reason_of, why_lost
 from feedback.settings.sections import KafkaSection
 from onceward.servers.ports import HOST, free_port
 from tests.stack.secured import SecuredKafka, secured_kafka

@@ -14,8 +14,8 @@ from kafka.errors import KafkaError
 from kafka.producer import record_accumulator
 from kafka.producer.producer_batch import ProducerBatch
 
-from feedback.kafka.faults import in_words
-from feedback.kafka.send_errors import refusal_of
+from feedback.kafka.kafka_python.faults import in_words
+from feedback.kafka.kafka_python.send_refusals import refusal_of
 
 
 class RefusedRetry(KafkaError):  # type: ignore[misc]  # kafka-python has no types

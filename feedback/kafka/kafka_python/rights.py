@@ -18,8 +18,8 @@ from kafka.errors import (
 from kafka.protocol.consumer import HeartbeatRequest
 from kafka.protocol.producer import EndTxnRequest
 
-from feedback.kafka.admin import administrator, kafka_faults
-from feedback.kafka.wire import GROUP, TRANSACTION, KafkaWire
+from feedback.kafka.kafka_python.admin import administrator, kafka_faults
+from feedback.kafka.kafka_python.wire import GROUP, TRANSACTION, KafkaWire
 from feedback.settings.settings import KafkaSection
 
 _GROUP_REFUSED = GroupAuthorizationFailedError.errno

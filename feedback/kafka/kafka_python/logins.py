@@ -13,7 +13,7 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from feedback.errors import NotAvailable
-from feedback.kafka.faults import Faulty
+from feedback.kafka.kafka_python.faults import Faulty
 from feedback.settings.secret_files import KafkaSecrets
 
 # Where kafka-python carries an object of the caller's to each connection.

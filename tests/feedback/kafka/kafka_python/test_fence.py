@@ -9,10 +9,10 @@ from contextlib import ExitStack
 import pytest
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.epoch import Fenced
-from feedback.kafka.fence import Fence
+from feedback.kafka.kafka_python.epoch import Fenced
+from feedback.kafka.kafka_python.fence import Fence
+from feedback.kafka.kafka_python.wire import KafkaWire
 from feedback.kafka.scan import KafkaScan
-from feedback.kafka.wire import KafkaWire
 from feedback.kafka.writer import Outgoing, RecordTooLarge
 from feedback.settings.settings import KafkaSection
 from onceward.servers.ports import HOST, free_port

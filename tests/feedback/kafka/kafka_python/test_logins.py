@@ -15,7 +15,7 @@ import pytest
 from kafka.admin import ACLOperation, KafkaAdminClient, ResourceType
 
 from feedback.errors import KafkaUnavailable, SecurityFault, SecurityKind
-from feedback.kafka.sender import KafkaSender
+from feedback.kafka.kafka_python.sender import KafkaSender
 from feedback.kafka.source import KafkaSource
 from feedback.settings.sections import KafkaSection
 from tests.eventually import eventually

@@ -14,7 +14,7 @@ from kafka.protocol.consumer import FetchRequest, IsolationLevel
 from kafka.record.memory_records import MemoryRecords
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.wire import KafkaWire
+from feedback.kafka.kafka_python.wire import KafkaWire
 
 FETCH_BYTES = 1 << 20
 WAIT_MS = 500

@@ -11,7 +11,7 @@ from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from feedback.kafka import records as kafka_records
+from feedback.kafka.kafka_python import records as kafka_records
 
 SHORT = st.one_of(st.none(), st.binary(max_size=200))
 HEADERS = st.lists(st.tuples(st.text(max_size=100), SHORT), max_size=8)

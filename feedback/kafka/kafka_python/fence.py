@@ -36,9 +36,9 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.epoch import FENCED, Fenced, Producer, TransactionalId
+from feedback.kafka.kafka_python.epoch import FENCED, Fenced, Producer, TransactionalId
+from feedback.kafka.kafka_python.wire import KafkaWire
 from feedback.kafka.scan import Place
-from feedback.kafka.wire import KafkaWire
 from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge
 
 BATCH_BYTES = 256 * 1024

@@ -10,8 +10,8 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.batches import silent
-from feedback.kafka.wire import KafkaWire
+from feedback.kafka.kafka_python.batches import silent
+from feedback.kafka.kafka_python.wire import KafkaWire
 from feedback.settings.settings import KafkaSection
 from tests.stack import Servers
 from tests.transactions import Transactions

@@ -12,8 +12,9 @@ from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError
 from kafka.util import ensure_valid_topic_name
 
 from feedback.clock import monotonic_s
-from feedback.kafka.send_errors import RecordNotSent, TopicAway, TopicUnknown, forbidden
-from feedback.kafka.sender import KafkaSender
+from feedback.kafka.kafka_python.send_refusals import forbidden
+from feedback.kafka.kafka_python.sender import KafkaSender
+from feedback.kafka.send_errors import RecordNotSent, TopicAway, TopicUnknown
 from feedback.settings.settings import KafkaSection
 
 # How long one connection attempt takes.

@@ -11,8 +11,9 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 
 from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault
-from feedback.kafka.faults import in_words
-from feedback.kafka.send_errors import RecordUnknown, refusal_of
+from feedback.kafka.kafka_python.faults import in_words
+from feedback.kafka.kafka_python.send_refusals import refusal_of
+from feedback.kafka.send_errors import RecordUnknown
 
 
 @dataclass(frozen=True, slots=True)

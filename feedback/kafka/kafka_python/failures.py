@@ -27,7 +27,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault
-from feedback.kafka.faults import Faulty, fault_of
+from feedback.kafka.kafka_python.faults import Faulty, fault_of
 from feedback.kafka.listener import fault_of_listener
 from feedback.security import KAFKA
 from feedback.tls_files import Certificate, unusable_file

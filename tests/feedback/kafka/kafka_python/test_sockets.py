@@ -8,7 +8,7 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 
-import feedback.kafka.sockets  # noqa: F401
+import feedback.kafka.kafka_python.sockets  # noqa: F401
 from onceward.servers.ports import HOST, free_port
 
 

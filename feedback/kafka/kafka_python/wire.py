@@ -12,8 +12,8 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.structs import TopicPartition
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.admin import kafka_faults
-from feedback.kafka.sockets import closed_at_a_fault
+from feedback.kafka.kafka_python.admin import kafka_faults
+from feedback.kafka.kafka_python.sockets import closed_at_a_fault
 from feedback.settings.settings import KafkaSection
 
 # The kinds of names that have a coordinator.

@@ -1,6 +1,6 @@
 """Takes a transactional id: its epoch is raised, and partitions are marked with it.
 
-See `feedback.kafka.fence` for its use.
+See `feedback.kafka.kafka_python.fence` for its use.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from kafka.protocol.producer import (
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.kafka_python.wire import CoordinatorAway, KafkaWire
 from feedback.kafka.scan import Place
-from feedback.kafka.wire import CoordinatorAway, KafkaWire
 
 # Of the empty transaction: an owner that dies while it takes the id delays the next one by so long.
 TRANSACTION_MS = 10_000

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from feedback.clock import monotonic_s
+from feedback.kafka.kafka_python.sender import KafkaSender
+from feedback.kafka.kafka_python.sockets import HANDSHAKE_S
 from feedback.kafka.send_errors import TopicAway
-from feedback.kafka.sender import KafkaSender
-from feedback.kafka.sockets import HANDSHAKE_S
 from feedback.settings.sections import KafkaSection
 from onceward.servers.ports import HOST
 

@@ -17,7 +17,7 @@ from kafka.record.default_records import (
 )
 from kafka.record.util import decode_varint
 
-import feedback.kafka.logs  # noqa: F401 - mends kafka-python for this process
+import feedback.kafka.kafka_python.logs  # noqa: F401 - mends kafka-python for this process
 from feedback.records.envelope import NULL_HEADER, NullHeader, Record
 
 

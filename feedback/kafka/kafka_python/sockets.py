@@ -20,9 +20,9 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-import feedback.kafka.failures
-import feedback.kafka.logins
-import feedback.kafka.logs  # noqa: F401 - these mend kafka-python for this process
+import feedback.kafka.kafka_python.failures
+import feedback.kafka.kafka_python.logins
+import feedback.kafka.kafka_python.logs  # noqa: F401 - these mend kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.names import addresses
 

@@ -21,15 +21,16 @@ from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
 from kafka.net.compat import KafkaNetClient
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-import feedback.kafka.records
-import feedback.kafka.retries
-import feedback.kafka.sockets  # noqa: F401 - these mend kafka-python for this process
+import feedback.kafka.kafka_python.records
+import feedback.kafka.kafka_python.retries
+import feedback.kafka.kafka_python.sockets  # noqa: F401 - these mend kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.durability import PLAIN, Durability
-from feedback.kafka.failures import fault_lost, why_lost
-from feedback.kafka.faults import fault_of, in_words
-from feedback.kafka.pending_record import PendingRecord
+from feedback.kafka.kafka_python.failures import fault_lost, why_lost
+from feedback.kafka.kafka_python.faults import fault_of, in_words
+from feedback.kafka.kafka_python.pending_record import PendingRecord
+from feedback.kafka.kafka_python.send_refusals import refusal_of
 from feedback.kafka.send_errors import (
     KafkaAway,
     OutOfTime,
@@ -38,7 +39,6 @@ from feedback.kafka.send_errors import (
     TopicAway,
     TopicUnknown,
     TopicUnsafe,
-    refusal_of,
 )
 from feedback.kafka.topic_safety import TopicSafety
 from feedback.settings.settings import KafkaSection

@@ -1,0 +1,1 @@
+"""Kafka, and the mends of its library."""
