@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Self
+from typing import ClassVar, Self
 
 
 class ExitCode(IntEnum):
@@ -17,17 +17,45 @@ class ExitCode(IntEnum):
     INTERNAL = 4
     CUT = 5
 
+    @property
+    def entry(self) -> str:
+        """The name of the entry that explains it.
+
+        >>> ExitCode.CUT.entry
+        'exit-code-5'
+        """
+        return f"exit-code-{int(self)}"
+
+
+def more(entry: str) -> str:
+    """Return the line below a message that names its entry of docs: Troubleshooting by symptom.
+
+    >>> more("exit-code-5")
+    'more: onceward help exit-code-5'
+    """
+    return f"more: onceward help {entry}"
+
 
 class OncewardError(Exception):
-    """Base of all errors raised by Onceward; a command that raises it ends with `exit_code`."""
+    """Base of all errors raised by Onceward; a command that raises it ends with `exit_code`.
+
+    Attributes:
+        entry: the name of the entry that explains it (`more`), which a traceback shows as a note.
+    """
 
     exit_code: ExitCode = ExitCode.INTERNAL
+    entry: ClassVar[str] = "error-oncewarderror"
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.add_note(more(self.entry))
 
 
 class SettingsError(OncewardError):
     """Settings or arguments are wrong; nothing was started."""
 
     exit_code = ExitCode.USAGE
+    entry = "error-settingserror"
 
 
 class SecurityKind(StrEnum):
@@ -69,6 +97,7 @@ class NotAvailable(OncewardError):
     """
 
     exit_code = ExitCode.NOT_AVAILABLE
+    entry = "error-notavailable"
     fault: SecurityFault | None = None
 
     def because(self, fault: SecurityFault | None) -> Self:
@@ -84,6 +113,8 @@ class RedisUnavailable(NotAvailable):
         reason: the failure, in one line.
         never_reached: no connection could be made, so the call certainly did nothing.
     """
+
+    entry = "error-redisunavailable"
 
     def __init__(self, reason: str, *, never_reached: bool = False) -> None:
         super().__init__(reason)
@@ -104,6 +135,8 @@ class NewerStatus(RedisUnavailable):
 class KafkaUnavailable(NotAvailable):
     """Kafka did not answer, or refused the call."""
 
+    entry = "check-kafka"
+
 
 class InvalidMessage(OncewardError):
     """A record's headers, key or value break the rules; the record is refused, never run.
@@ -113,6 +146,7 @@ class InvalidMessage(OncewardError):
     """
 
     exit_code = ExitCode.USAGE
+    entry = "error-invalidmessage"
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -126,6 +160,8 @@ class InvalidValue(InvalidMessage):
         reason: one line that names places and rules, without the value.
     """
 
+    entry = "error-invalidvalue"
+
 
 class NotSent(NotAvailable):
     """The request certainly did not reach Kafka, left no trace, and will never run.
@@ -137,6 +173,8 @@ class NotSent(NotAvailable):
         request_id: the request.
         reason: the server that was away or the refusal, in one line.
     """
+
+    entry = "error-notsent"
 
     def __init__(self, request_id: str, reason: str) -> None:
         super().__init__(request_id, reason)
@@ -156,6 +194,8 @@ class SendUnknown(NotAvailable):
         request_id: the request; wait for it, or send it again under the same id.
         reason: the failure, in one line.
     """
+
+    entry = "error-sendunknown"
 
     def __init__(self, request_id: str, reason: str) -> None:
         super().__init__(request_id, reason)
@@ -177,6 +217,7 @@ class PayloadMismatch(OncewardError):
     """
 
     exit_code = ExitCode.USAGE
+    entry = "error-payloadmismatch"
 
     def __init__(self, request_id: str) -> None:
         super().__init__(request_id)
@@ -199,6 +240,7 @@ class WaitTimeout(OncewardError):
     """
 
     exit_code = ExitCode.BAD_ANSWER
+    entry = "error-waittimeout"
 
     def __init__(self, request_id: str, state: str, waited_s: float) -> None:
         super().__init__(request_id, state, waited_s)

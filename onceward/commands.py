@@ -17,15 +17,19 @@ ROOMS = {
     "dlq": ("consumer.dlq.commands", "Show requests that failed for good, and repair them."),
     "worker": ("consumer.ops.commands", "Run requests; the journal and paused topics."),
 }
-# Of the face itself, in the same form.
+# Of the face itself: name, command, and its line.
 OWN = {
-    "init": ("first_project", "Write settings and a first handler into this folder."),
-    "dev": ("dev.commands", "Run Kafka, Redis, a worker and a resender here, until Ctrl-C."),
+    "init": ("first_project.init", "Write settings and a first handler into this folder."),
+    "dev": ("dev.commands.dev", "Run Kafka, Redis, a worker and a resender here, until Ctrl-C."),
+    "help": (
+        "troubleshooting.explain",
+        "Explain an error, an exit code, a line of check or a symptom.",
+    ),
 }
 
 
 class Rooms(Group):
-    """A group whose commands are `init`, `dev` and the groups of the rooms."""
+    """A group whose commands are those of the face and the groups of the rooms."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         """Return our own commands, and the names of the rooms' groups."""
@@ -34,7 +38,8 @@ class Rooms(Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """Return a command or a room's group, which imports it; None for other names."""
         if name in OWN:
-            own: click.Command = getattr(import_module(f"onceward.{OWN[name][0]}"), name)
+            module, _, variable = OWN[name][0].rpartition(".")
+            own: click.Command = getattr(import_module(f"onceward.{module}"), variable)
             return own
         if name not in ROOMS:
             return None

@@ -25,7 +25,7 @@ from feedback.console.commands import (
     settings_of,
 )
 from feedback.console.contradictions import refuse_beside
-from feedback.errors import ExitCode, InvalidValue
+from feedback.errors import ExitCode, InvalidValue, more
 from feedback.records.envelope import check_request_id
 from feedback.status import State
 from feedback.statuses import Status
@@ -203,6 +203,7 @@ def _send_many(
 ) -> int:
     counts: Counter[str] = Counter()
     lines: deque[int | None] = deque()
+    explained: set[str] = set()
     code = ExitCode.FINE
     try:
         with _progress(Console(stderr=True)) as advance:
@@ -212,13 +213,14 @@ def _send_many(
                 if result.error is not None:
                     # A server that is away weighs more than a line that cannot be sent.
                     code = max(code, result.error.exit_code)
+                    explained.add(more(result.error.entry))
                 advance()
                 if as_json or not result.sent:
                     _print_result(result, as_json=as_json, line=line)
     finally:
         # Also before a bad line's error: it counts the requests sent until then.
         summary = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-        click.echo(summary or "nothing to send", err=True)
+        click.echo("\n".join([summary or "nothing to send", *sorted(explained)]), err=True)
     return int(code)
 
 

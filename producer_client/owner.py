@@ -13,11 +13,14 @@ FORKED = "the client was used before a fork: make one per process, after the for
 class ClientClosed(OncewardError):
     """The client was closed, and does nothing any more."""
 
+    entry = "error-clientclosed"
+
 
 class ClientForked(OncewardError):
     """The client was used in the process that this one was forked from, and is of no use here."""
 
     exit_code = ExitCode.USAGE
+    entry = "error-clientforked"
 
 
 class ClientProcess:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import onceward
 from docs import generators
 from docs.checks import faults
 from docs.drawings.pictures import PICTURES, STATIC
@@ -25,7 +24,6 @@ from docs.generators import (
     statuses,
     tables,
 )
-from docs.generators.markdown import slug
 from docs.generators.meanings import MeaningsDiffer, meanings
 from feedback.errors import ExitCode
 from feedback.status import State
@@ -86,7 +84,7 @@ def test_each_command_and_each_of_its_options_is_described() -> None:
 
 def test_each_exit_code_and_each_public_error_is_described() -> None:
     page = exit_codes.markdown()
-    assert [one for one in ExitCode if f"{{#{exit_codes.code_anchor(one)}}}" not in page] == []
+    assert [one for one in ExitCode if f"| [`{int(one)}`](#{one.entry}) |" not in page] == []
     assert {"NotSent", "SendUnknown", "PayloadMismatch"} <= set(exit_codes.public_errors())
     for name in exit_codes.public_errors():
         assert f"`onceward.{name}`" in page
@@ -164,27 +162,6 @@ def test_each_event_of_the_log_is_described() -> None:
     heads = {name.partition(".")[0] for name in found} - {"*", "request", "status"}
     stale = {one for one in said - set(found) if one.partition(".")[0] in heads}
     assert sorted(one for one in stale if one.partition(".")[2] not in ends) == []
-
-
-def test_each_exit_code_error_and_line_of_check_has_its_place_in_troubleshooting() -> None:
-    page = (DOCS / "how-to/troubleshooting.md").read_text("utf-8")
-    errors = [name for name in onceward.__all__ if _is_error(getattr(onceward, name))]
-    files = sorted((ROOT / "consumer/ops").rglob("*.py"))
-    source = "\n".join(path.read_text("utf-8") for path in files)
-    lines = set(re.findall(r'(?:_finding|CheckResult)\(\s*"([a-z ]+)"', source))
-    lines |= set(re.findall(r'\("([a-z ]+)", _look_at_', source))
-    assert {"NotSent", "EffectRefused"} <= set(errors)
-    assert {"settings", "redis memory", "group", "rights"} <= lines
-    wanted = [
-        *(f"(trouble-{exit_codes.code_anchor(one)})=" for one in ExitCode),
-        *(f"(error-{slug(name)})=" for name in errors),
-        *(f"(check-{slug(name)})=" for name in lines),
-    ]
-    assert [one for one in wanted if one not in page] == []
-
-
-def _is_error(thing: object) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Exception)
 
 
 @pytest.mark.parametrize("name", PICTURES)

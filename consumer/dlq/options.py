@@ -198,6 +198,7 @@ class NotConfirmed(OncewardError):
     """A person was asked, and did not say yes."""
 
     exit_code = ExitCode.BAD_ANSWER
+    entry = "error-notconfirmed"
 
 
 def require_yes(question: str) -> None:

@@ -79,6 +79,8 @@ class HandlerDefinitionError(SettingsError):
         reason: one sentence.
     """
 
+    entry = "error-handlerdefinitionerror"
+
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
         self.name = name

@@ -29,6 +29,8 @@ class LifespanError(SettingsError):
         reason: one sentence, or the class and text of its error.
     """
 
+    entry = "error-lifespanerror"
+
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
         self.name = name

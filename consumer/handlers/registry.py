@@ -25,6 +25,8 @@ class HandlerImportError(SettingsError):
         cause: one line: the class and text of its error, or the name that it lacks.
     """
 
+    entry = "check-handlers"
+
     def __init__(self, module: str, cause: str) -> None:
         super().__init__(module, cause)
         self.module = module

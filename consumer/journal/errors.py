@@ -14,6 +14,7 @@ class JournalUnavailable(DatabaseUnavailable):
     """
 
     database = "the journal"
+    entry = "error-journalunavailable"
 
 
 class NotBegun(JournalUnavailable):
@@ -24,6 +25,7 @@ class JournalVersionError(WrongVersion, SettingsError):
     """The journal's tables are missing, or of another version than this program's."""
 
     database = "the journal"
+    entry = "error-journalversionerror"
     without_tables = "the journal has no tables yet"
     migrate = "onceward-worker migrate"
 

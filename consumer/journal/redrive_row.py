@@ -26,6 +26,7 @@ class RedriveStopped(OncewardError):
     """The redrive is not this process's any more: it was cancelled, or goes on elsewhere."""
 
     exit_code = ExitCode.BAD_ANSWER
+    entry = "error-redrivestopped"
 
 
 class Redrive(NamedTuple):

@@ -21,6 +21,15 @@ class CheckResult:
     exit_code: ExitCode = ExitCode.FINE
 
     @property
+    def entry(self) -> str:
+        """The name of its entry (docs: Troubleshooting by symptom).
+
+        >>> CheckResult("redis memory", "").entry
+        'check-redis-memory'
+        """
+        return f"check-{self.what.replace(' ', '-')}"
+
+    @property
     def ok(self) -> bool:
         """Whether it is as it should be."""
         return self.exit_code is ExitCode.FINE

@@ -29,7 +29,7 @@ from feedback.console.commands import (
     settings_of,
 )
 from feedback.console.plurals import counted
-from feedback.errors import ExitCode
+from feedback.errors import ExitCode, more
 from feedback.settings.settings import Settings
 
 PRUNE_BATCH = 1000
@@ -233,5 +233,7 @@ def _as_json(finding: CheckResult) -> str:
 
 
 def _as_text(finding: CheckResult) -> str:
-    mark = click.style("ok     ", fg="green") if finding.ok else click.style("WRONG  ", fg="red")
-    return f"{mark}{finding.what:10} {finding.detail}"
+    if finding.ok:
+        return f"{click.style('ok     ', fg='green')}{finding.what:10} {finding.detail}"
+    mark = click.style("WRONG  ", fg="red")
+    return f"{mark}{finding.what:10} {finding.detail} ({more(finding.entry)})"

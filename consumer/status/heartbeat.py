@@ -29,6 +29,8 @@ _ME = "heartbeat"
 class ForeignJournal(SettingsError):
     """The group already has another journal: two would run requests twice (docs: Tables)."""
 
+    entry = "check-group"
+
 
 def check_journal(store: StatusStore, journal_id: str) -> None:
     """Put the journal's id into Redis, or compare it with the one that stands there.

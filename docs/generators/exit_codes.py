@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import onceward
-from docs.generators.markdown import anchor, code, slug, table
+from docs.generators.markdown import anchor, code, table
 from docs.generators.meanings import meanings
 from feedback.errors import ExitCode, OncewardError
 
@@ -11,10 +11,7 @@ from feedback.errors import ExitCode, OncewardError
 def markdown() -> str:
     """Return a table of the codes, and one of the errors with the code that each ends with."""
     meant = meanings("exit_codes", "codes", (str(int(one)) for one in ExitCode))
-    codes = [
-        [f"[]{{#{code_anchor(one)}}}{code(str(int(one)))}", meant[str(int(one))]]
-        for one in ExitCode
-    ]
+    codes = [[f"[{code(str(int(one)))}](#{one.entry})", meant[str(int(one))]] for one in ExitCode]
     errors = [
         [f"{{py:exc}}`onceward.{name}`", code(str(int(kind.exit_code))), first_line(kind)]
         for name, kind in public_errors().items()
@@ -38,15 +35,6 @@ def public_errors() -> dict[str, type[OncewardError]]:
         for name, kind in sorted(found.items())
         if isinstance(kind, type) and issubclass(kind, OncewardError)
     }
-
-
-def code_anchor(one: ExitCode) -> str:
-    """Return the anchor of an exit code.
-
-    >>> code_anchor(ExitCode.CUT)
-    'exit-code-5'
-    """
-    return slug(f"exit code {int(one)}")
 
 
 def first_line(kind: type) -> str:

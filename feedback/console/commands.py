@@ -15,7 +15,7 @@ import click
 
 from feedback import logs
 from feedback.console.printable import printable
-from feedback.errors import ExitCode, OncewardError, SettingsError
+from feedback.errors import ExitCode, OncewardError, SettingsError, more
 from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
 
@@ -40,21 +40,28 @@ class Group(click.Group):
         except click.ClickException as error:
             error.show()
             code = ExitCode.USAGE
+            click.echo(more(code.entry), err=True)
         except click.Abort:
-            click.echo("interrupted", err=True)
             code = ExitCode.CUT
+            click.echo(f"interrupted\n{more(code.entry)}", err=True)
         except OncewardError as error:
             # Only our own lists of faults have several lines.
-            click.echo("error: " + printable(str(error), also="\n"), err=True)
+            said = printable(str(error), also="\n")
+            click.echo(f"error: {said}\n{more(error.entry)}", err=True)
             code = error.exit_code
         except BrokenPipeError:
             sys.stderr.close()
             code = ExitCode.FINE
         except Exception:  # the last line of defence: a stack for us, a number for the caller
             logs.configure()
-            logs.EventLog("onceward.command").exception("command.failed")
             code = ExitCode.INTERNAL
+            logs.EventLog("onceward.command").exception("command.failed", more=more(code.entry))
         sys.exit(int(code or ExitCode.FINE))
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write where each exit code is explained."""
+        formatter.write_paragraph()
+        formatter.write_text(f"Exit codes are 0 to 5; {more(ExitCode.NOT_AVAILABLE.entry)}")
 
 
 def config_option(command: Command) -> Command:

@@ -11,3 +11,5 @@ PLACE_LIMIT = 100
 
 class SchemaError(SettingsError):
     """A schema cannot be used; the message names the file and the fault."""
+
+    entry = "error-schemaerror"

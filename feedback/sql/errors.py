@@ -75,6 +75,7 @@ class ValuesRefused(OncewardError):
         refusal: the sentence before the reason.
     """
 
+    entry = "error-rowrefused"
     refusal: ClassVar[str]
 
     def __init__(self, reason: str) -> None:

@@ -18,6 +18,8 @@ from onceward.checkout.places import FACE, ROOMS
 SETUP = "setup.cfg"
 SHOWN = ("README.md", "LICENSE")
 NOT_INSTALLED = "checkout"
+# What `onceward help` prints.
+HELP = Path("docs/how-to/troubleshooting.md")
 
 _ROOM = "|".join(ROOMS)
 _STATEMENT = re.compile(rf"(?:from|import)\s+(?=(?:{_ROOM})\b)")
@@ -104,3 +106,4 @@ def _files(root: Path) -> Iterator[tuple[Path, Path]]:
             is_ours = "__pycache__" not in inner.parts and inner.parts[:2] != (FACE, NOT_INSTALLED)
             if is_ours and file.is_file():
                 yield file, above / inner
+    yield root / HELP, Path(FACE) / HELP.name

@@ -13,6 +13,8 @@ from feedback.errors import OncewardError
 class NotCovered(OncewardError):
     """A bench cannot run this handler; the sentence names the declaration."""
 
+    entry = "error-notcovered"
+
 
 class NotReal(NotCovered):
     """A test cannot be run on real servers; the sentence says why. Pytest shows it as skipped."""

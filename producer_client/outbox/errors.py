@@ -14,10 +14,13 @@ class OutboxUnavailable(DatabaseUnavailable):
     """
 
     database = "the outbox"
+    entry = "error-outboxunavailable"
 
 
 class OutboxForbidden(OutboxUnavailable):
     """The database's user may not do this; once it may, the same call works."""
+
+    entry = "error-outboxforbidden"
 
     def __str__(self) -> str:
         return (
@@ -32,6 +35,7 @@ class OutboxVersionError(WrongVersion, NotAvailable):
     """The outbox' tables are missing, or of another version than this program's."""
 
     database = "the outbox"
+    entry = "error-outboxversionerror"
     without_tables = "this database has no outbox"
     migrate = "onceward-client outbox migrate"
 
@@ -46,3 +50,4 @@ class NoTransaction(OncewardError):
     """The connection has no transaction to join (or a failed one), or an unknown database."""
 
     exit_code = ExitCode.USAGE
+    entry = "error-notransaction"

@@ -86,7 +86,7 @@ def test_what_stands_before_a_bad_line_is_sent_and_the_line_is_named(
 ) -> None:
     done = call("send", stdin="1\n2\n4111111111111111 secret\n3\n")
     assert (done.code, done.stdout) == (2, "")
-    assert done.stderr == "2 sent\nerror: line 3: Extra data (character 18)\n"
+    assert done.stderr.splitlines()[:2] == ["2 sent", "error: line 3: Extra data (character 18)"]
     assert [record.value for record in records()] == [b"1", b"2"]
 
 
@@ -102,10 +102,14 @@ def test_lines_that_cannot_be_sent_are_told_beside_those_that_were(
     lines = '{"value": 2, "request_id": "r1"}\n{"value": 3, "request_id": "a\\u001b"}\n4\n'
     done = call("send", stdin=lines)
     assert done.code == 2
-    mismatch, invalid, summary = done.stderr.splitlines()
+    mismatch, invalid, summary, *explained = done.stderr.splitlines()
     assert mismatch.startswith("error: request id r1 is already taken by another payload")
     assert invalid.startswith("error: request id of 2 characters")
     assert summary == "2 not sent, 1 sent"
+    assert explained == [
+        "more: onceward help error-invalidmessage",
+        "more: onceward help error-payloadmismatch",
+    ]
     assert [record.value for record in records()] == [b"1", b"4"]
 
 
@@ -142,7 +146,9 @@ def test_statuses_are_printed_and_a_bad_one_is_exit_code_one(call: Run, worker: 
 def test_a_wait_in_vain_is_exit_code_one_and_says_how_it_stands(call: Run) -> None:
     done = call("wait", "nobody", "--timeout", "0.2", "--no-resend")
     assert (done.code, done.stdout) == (1, "")
-    assert re.fullmatch(r"error: request nobody is still UNKNOWN after 0\.\d s\n", done.stderr)
+    said, more = done.stderr.splitlines()
+    assert re.fullmatch(r"error: request nobody is still UNKNOWN after 0\.\d s", said)
+    assert more == "more: onceward help error-waittimeout"
 
 
 def test_help_has_examples_and_the_version_is_told(call: Run) -> None:

@@ -185,6 +185,7 @@ def test_the_command_names_the_lines_of_a_file_that_do_not_match_and_sends_the_o
         "error: line 3: value does not match payment.json: amount: type",
         "error: line 5: value does not match payment.json: value: required amount",
         "2 not sent, 2 sent",
+        "more: onceward help error-invalidvalue",
     ]
     assert len(records()) == 2
     told = call("send", "--json", "--file", str(path), ONCEWARD_CLIENT__SCHEMA=str(schema))

@@ -33,6 +33,7 @@ class NotResumed(OncewardError):
     """There is no such redrive to resume, or another process runs it."""
 
     exit_code = ExitCode.BAD_ANSWER
+    entry = "error-notresumed"
 
 
 @dataclass(frozen=True, slots=True)

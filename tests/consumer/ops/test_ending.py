@@ -219,4 +219,4 @@ def test_a_fault_of_a_thread_ends_the_worker_instead_of_stalling_it(make_stage: 
     assert handle.wait(30).state is State.SUCCEEDED
     stage.execute("DROP TABLE onceward_worker")
     assert worker.wait() == 2
-    assert worker.stderr.splitlines()[-1].startswith("error: the journal has no tables")
+    assert worker.stderr.splitlines()[-2].startswith("error: the journal has no tables")

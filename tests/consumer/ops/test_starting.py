@@ -10,9 +10,9 @@ from tests.kit.databases import migrated
 
 
 def ended(worker: RunningWorker) -> tuple[int, str]:
-    """Return the exit code of a worker that does not stay, and its last line."""
+    """Return the exit code of a worker that does not stay, and its error."""
     code = worker.wait()
-    return code, worker.stderr.splitlines()[-1]
+    return code, worker.stderr.splitlines()[-2]
 
 
 @pytest.mark.parametrize("module", ["tests.consumer.no_such_module", "json"])

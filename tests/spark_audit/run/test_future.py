@@ -16,6 +16,8 @@ def test_a_date_in_the_future_ends_with_3_and_leaves_nothing(tmp_path: Path) -> 
     settings.write_text(f'[audit]\ntopics = ["pay"]\noutput = "{output}"\n')
     ended = run_audit_command(settings, "--date", date)
     assert ended.returncode == ExitCode.NOT_AVAILABLE
-    assert ended.stderr == f"error: {date} is in the future: there is nothing to judge yet\n"
+    assert ended.stderr.startswith(
+        f"error: {date} is in the future: there is nothing to judge yet\n"
+    )
     assert ended.stdout == ""
     assert not output.exists()

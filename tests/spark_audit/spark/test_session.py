@@ -40,14 +40,14 @@ def test_a_session_that_cannot_be_made_is_one_sentence() -> None:
     conf = {"spark.driver.bindAddress": NOT_OURS, "spark.port.maxRetries": "0"}
     opened = f"from spark_audit.spark.session import open_session\nopen_session(conf={conf})"
     done = _python("-c", opened)
-    last = done.stderr.splitlines()[-1]
+    last = done.stderr.splitlines()[-2]
     assert last.startswith("feedback.errors.NotAvailable: Spark does not start: "), last
     assert "Cannot assign requested address" in last
 
 
 def test_spark_without_the_jars_is_told_by_which_option_they_come() -> None:
     done = _python("-c", _WITHOUT_JARS)
-    last = done.stderr.splitlines()[-1]
+    last = done.stderr.splitlines()[-2]
     assert last.startswith("feedback.errors.NotAvailable: the records cannot be read: "), last
     assert "--jars" in last
 
