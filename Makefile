@@ -146,6 +146,10 @@ sbom: $(READY) $(TOOLS)/.ready ## build/onceward.cdx.json: the dependencies of a
 	$(TOOLS)/bin/cyclonedx-py requirements --pyproject build/release.toml --output-reproducible \
 		--output-file build/onceward.cdx.json build/release.lock
 
+.PHONY: release-check
+release-check: setup ## what would be released: built, looked at, installed clean, the first tutorial run
+	$(RUN) -m tests.stack --reuse -- $(RUN) -m tests.release
+
 .PHONY: fuzz
 fuzz: $(READY) ## any bytes at every boundary that takes those of others; EXAMPLES=100000 ARGS="-k frames"
 	ONCEWARD_FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(RUN) -m pytest tests/fuzz --timeout 0 $(ARGS)

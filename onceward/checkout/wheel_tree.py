@@ -20,6 +20,8 @@ SHOWN = ("README.md", "LICENSE")
 NOT_INSTALLED = "checkout"
 # What `onceward help` prints.
 HELP = Path("docs/how-to/troubleshooting.md")
+# Of the environment, no package: `[options.data_files]` says where its files go.
+DATA = "config"
 
 _ROOM = "|".join(ROOMS)
 _STATEMENT = re.compile(rf"(?:from|import)\s+(?=(?:{_ROOM})\b)")
@@ -98,7 +100,7 @@ def _room_of(module: str) -> str:
 
 
 def _files(root: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield each file of the packages, and its place in the wheel."""
+    """Yield each file of the packages and of the data, and its place in the tree."""
     for package in (FACE, *ROOMS):
         above = Path() if package == FACE else Path(FACE)
         for file in sorted((root / package).rglob("*")):
@@ -107,3 +109,6 @@ def _files(root: Path) -> Iterator[tuple[Path, Path]]:
             if is_ours and file.is_file():
                 yield file, above / inner
     yield root / HELP, Path(FACE) / HELP.name
+    for file in sorted((root / DATA).rglob("*")):
+        if file.is_file():
+            yield file, file.relative_to(root)
