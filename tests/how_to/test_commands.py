@@ -32,7 +32,8 @@ def test_each_command_of_a_sentence_has_its_words_and_options(
 
 
 @pytest.mark.parametrize(
-    "line", ["onceward-dlq lits", "onceward-dlq list --sinse 2h", "onceward worker check --role me"]
+    "line",
+    ["onceward-dlq listen", "onceward-dlq list --sinse 2h", "onceward worker check --role me"],
 )
 def test_a_command_that_is_not_there_is_found(line: str) -> None:
     with pytest.raises(click.UsageError):

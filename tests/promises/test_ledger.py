@@ -71,7 +71,6 @@ _WITHOUT_PROMISE = frozenset(
         "Scaling out, on paper",
         "Sizes",
         "Troubleshooting by symptom",
-        "Upgrades",
     }
 )
 
