@@ -15,7 +15,7 @@ from feedback.settings.settings import Settings, load
 from onceward.dev.backing import provide
 from onceward.dev.claims import claimed
 from onceward.dev.data_folder import DATA_FOLDER, make_data_folder
-from onceward.dev.output import say
+from onceward.dev.output import OURS, say, show_if_read
 from onceward.dev.plan import SessionPlan, exports_of, first_send, module_of, plan_of
 from onceward.dev.session import DevSession, SessionEnded, ended_by_signals
 
@@ -58,7 +58,7 @@ def dev(config: str | None, log_level: str, handlers: tuple[str, ...]) -> int:
             _explain(settings, plan, config)
             session.run()
     except SessionEnded:
-        say("stopped")
+        show_if_read(OURS, "stopped")
     return int(ExitCode.FINE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import click
 
@@ -31,6 +32,12 @@ def line_of(name: str, text: str) -> str:
 def show(name: str, text: str) -> None:
     """Print a line of a process; without a terminal it has no colours."""
     click.echo(line_of(name, text))
+
+
+def show_if_read(name: str, text: str) -> None:
+    """Print a line, unless the terminal is closed or nobody reads the pipe any more."""
+    with suppress(OSError):
+        show(name, text)
 
 
 def say(text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from feedback.clock import monotonic_s
 from feedback.errors import ExitCode
 from onceward.dev.member import Member
-from onceward.dev.output import say, show
+from onceward.dev.output import say, show, show_if_read
 from onceward.dev.sources import changed, snapshot
 
 LOOK_S = 0.5
@@ -92,6 +92,7 @@ class DevSession:
         # Monotonic times at which a member that has ended starts again.
         self._due_s: dict[str, float] = {}
         self._selector = selectors.DefaultSelector()
+        self._show = show
 
     def run(self) -> None:
         """Start the members and look after them; only an exception ends it."""
@@ -107,7 +108,11 @@ class DevSession:
             self._look_at_ends()
 
     def close(self) -> None:
-        """End all members: in order, then at once, then by force; within seconds."""
+        """End all members: in order, then at once, then by force; within seconds.
+
+        Where the terminal is closed their last lines go nowhere, and their runs end all the same.
+        """
+        self._show = show_if_read
         for signalled, limit_s in ((signal.SIGTERM, DRAIN_S), (signal.SIGTERM, CUT_S)):
             for one in self._members.values():
                 one.signal(signalled)
@@ -169,7 +174,7 @@ class DevSession:
             if lines is None:
                 self._selector.unregister(member.file)
             for line in lines or ():
-                show(member.name, line)
+                self._show(member.name, line)
         return bool(ready)
 
     def _forget(self, name: str) -> None:

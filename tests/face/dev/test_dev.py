@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import signal
 import socket
+import subprocess
+import sys
+import termios
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +19,14 @@ import pytest
 from click.testing import CliRunner
 
 from feedback.errors import ExitCode
+from feedback.status import State
 from onceward.commands import cli
 from onceward.servers.ports import HOST, free_port
-from tests.face.dev.running import Dev, client, running_dev
+from producer_client import Client
+from tests.eventually import HANG_S, eventually
+from tests.face.conftest import ROOT
+from tests.face.dev.running import LIMIT_S, Dev, client, running_dev
+from tests.kit.settings import environment
 from tests.stack import Servers
 
 
@@ -158,3 +169,58 @@ def test_servers_of_another_machine_are_not_started(
     assert "starts Redis only on" in said
     assert "secret" not in said
     assert os.listdir(tmp_path / ".onceward")  # noqa: PTH208
+
+
+PAYS = """
+import time
+from pathlib import Path
+
+from onceward import Request, handler
+
+
+@handler(topic="{topic}", effect="marked")
+def pay(request: Request) -> str:
+    with request.effect():
+        Path("began").touch()
+        time.sleep(1)
+    return "paid"
+"""
+
+
+def test_a_closed_terminal_ends_the_runs_and_leaves_no_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: Servers
+) -> None:
+    topic = _init(tmp_path, monkeypatch)
+    (tmp_path / f"{topic}.py").write_text(PAYS.format(topic=topic))
+    ours, theirs = pty.openpty()
+    environ = environment(PYTHONPATH=str(ROOT), **_given(servers))
+    dev = subprocess.Popen(
+        (sys.executable, "-m", "onceward", "dev"),
+        cwd=tmp_path,
+        env=environ,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        # Its controlling terminal: the kernel tells it of the end.
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    read = threading.Thread(target=_read_until, args=(ours, b"worker.started"))
+    read.start()
+    read.join(LIMIT_S)
+    for name, value in _given(servers).items():
+        monkeypatch.setenv(name, value)
+    with Client(tmp_path / "onceward.toml") as sender:
+        sender.send({"amount": 5}, topic=topic, request_id=topic)
+        eventually((tmp_path / "began").exists, timeout_s=LIMIT_S)
+        os.close(ours)
+        code = dev.wait(HANG_S)
+        status = sender.status(topic)
+    assert (code, status.state) == (ExitCode.FINE, State.SUCCEEDED)
+
+
+def _read_until(terminal: int, text: bytes) -> None:
+    shown = b""
+    while text not in shown:
+        shown += os.read(terminal, 65_536)
