@@ -127,6 +127,20 @@ class Bench:
         """Let the child of the next run die at this point."""
         self._ahead.append(Death(point))
 
+    def pause(self, point: Point = Point.BEFORE_EFFECT) -> None:
+        """Let the worker of the next run stand still at this point, and wake up too late.
+
+        Another one takes over meanwhile. Then the run goes on where it was: its claim is gone, and
+        a call that was on its way still goes out. Nobody hears how it ends.
+
+        Raises:
+            NotCovered: it is transactional: its writes are undone.
+            NotReal: on real servers.
+        """
+        if self._is_transactional:
+            raise NotCovered(f"{self.handler.name}: a run that has a transaction is not paused")
+        self._ahead.append(Death(point, wakes=True))
+
     def time_limit(self, point: Point = Point.BEFORE_EFFECT) -> None:
         """Let the next run hang at this point, and its child be killed for its time limit."""
         self._ahead.append(Death(point, is_overdue=True))
@@ -263,6 +277,7 @@ class Bench:
             if self._worker.journal_away:
                 self._memory.come_back()
             self._worker.turn()
+        self._pool.settle()
         self._status_writer.flush(FLUSH_S)
 
     def outcome(self, request_id: str) -> BenchOutcome:

@@ -26,6 +26,11 @@ _made: Counter[str] = Counter()
 _by_place: WeakValueDictionary[str, Counterparty] = WeakValueDictionary()
 
 
+def counterparties() -> list[Counterparty]:
+    """Return all counterparties of this process."""
+    return list(_by_place.values())
+
+
 def counterparty_at(place: str) -> Counterparty | None:
     """Return the counterparty of this process that was made at a place, if any."""
     return _by_place.get(place)
@@ -71,6 +76,7 @@ class Counterparty:
         Raises:
             KeyRefused: the key is void.
         """
+        reach(Point.AT_CALL)
         if CALLER:
             is_new = bool(CALLER[0].call("call", self.place, key))
             reach(Point.IN_EFFECT)

@@ -12,16 +12,23 @@ class Point(StrEnum):
     """A point of a run at which its child may die."""
 
     BEFORE_EFFECT = "before_effect"  # nothing outside has happened
+    AT_CALL = "at_call"  # its call is on its way, and the counterparty has not acted
     IN_EFFECT = "in_effect"  # the counterparty has acted, and its answer is lost
     AFTER_EFFECT = "after_effect"  # the handler has returned, and nobody heard
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The death of one run. is_overdue: its child is killed for its time limit."""
+    """The death of one run.
+
+    Attributes:
+        is_overdue: its child is killed for its time limit.
+        wakes: it only stands still, and goes on when it has been taken over.
+    """
 
     point: Point
     is_overdue: bool = False
+    wakes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

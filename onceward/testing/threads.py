@@ -11,7 +11,7 @@ from typing import Any
 
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.registry import HandlerRegistry
-from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, PoolSettings
+from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, Outcome, PoolSettings
 from consumer.pool.effects import Answered
 from consumer.pool.runs import Runs
 from onceward.testing.deaths import RUN, Death, JournalOutage, Point, RunDied, reach
@@ -52,8 +52,9 @@ class ThreadPool:
         # Threads and tasks of one run may ask at the same time: they get one answer.
         self._asking: dict[tuple[str, int], list[Answered]] = {}
         self._asking_lock = threading.Lock()
-        self._jobs: list[Job] = []
+        self._began_runs: list[ThreadRun] = []
         self._threads: list[threading.Thread] = []
+        self._settled = 0
         registry = HandlerRegistry()
         registry.add(watched(handler, self._began))
         asked: Any = self
@@ -80,8 +81,9 @@ class ThreadPool:
     def dispatch(self, jobs: Sequence[Job]) -> None:
         """Begin each job in a thread."""
         for job in jobs:
-            self._jobs.append(job)
-            thread = threading.Thread(target=self._run, args=(len(self._jobs) - 1,), daemon=True)
+            self._began_runs.append(ThreadRun(job, self))
+            number = len(self._began_runs) - 1
+            thread = threading.Thread(target=self._run, args=(number,), daemon=True)
             self._threads.append(thread)
             thread.start()
 
@@ -96,7 +98,11 @@ class ThreadPool:
     def ask(self, number: int, answered: Answered) -> None:
         """Ask for a marked effect, in the thread of a run."""
         reach(Point.BEFORE_EFFECT)
-        job = self._jobs[number]
+        run = self._began_runs[number]
+        if run.is_taken_over:
+            answered(False)  # the row has another generation by now
+            return
+        job = run.job
         with self._asking_lock:
             waiting = self._asking.setdefault((job.request_id, job.generation), [])
             waiting.append(answered)
@@ -114,6 +120,14 @@ class ThreadPool:
         """Let the journal be gone when the worker next hears of a run; in the thread of a run."""
         self._is_outage_due = True
 
+    def settle(self) -> None:
+        """Wake paused runs, and wait for all that living ones have left behind, for some time."""
+        first, self._settled = self._settled, len(self._threads)
+        for run, thread in zip(self._began_runs[first:], self._threads[first:], strict=True):
+            if run.died is None:
+                run.woken.set()
+                thread.join(END_S)
+
     def close(self) -> None:
         """End the threads of dead runs, and close the connections of transactional ones."""
         self.closing.set()
@@ -125,18 +139,31 @@ class ThreadPool:
         self.runs[request_id] += 1
 
     def _run(self, number: int) -> None:
-        job = self._jobs[number]
-        run = ThreadRun(job, self)
+        run = self._began_runs[number]
         RUN.set(run)
-        if self._runs.is_coroutine(job):
-            outcome = asyncio.run(self._runs.run_coroutine(number, job))
+        if self._runs.is_coroutine(run.job):
+            asyncio.run(self._run_coroutine(number, run))
         else:
-            outcome = self._runs.run(number, job)
-        if run.died is None:
+            self._end(run, self._runs.run(number, run.job))
+
+    async def _run_coroutine(self, number: int, run: ThreadRun) -> None:
+        self._end(run, await self._runs.run_coroutine(number, run.job))
+        # The loop of a child goes on, and so do the tasks that a handler has left in it.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left:
+            done, _ = await asyncio.wait(left, timeout=END_S)
+            if run.died is not None:  # they end with it, and asyncio is to say nothing of that
+                [one.exception() for one in done if not one.cancelled()]
+
+    def _end(self, run: ThreadRun, outcome: Outcome) -> None:
+        run.is_over = True
+        job = run.job
+        if run.died is not None:
+            if self.is_transactional:
+                self.bury(job, run.died)
+        elif not run.is_taken_over:
             self.commits[job.request_id] += outcome.committed
             self._events.put(Finished(job.request_id, job.generation, outcome))
-        elif self.is_transactional:
-            self.bury(job, run.died)
 
 
 class ThreadRun:
@@ -147,30 +174,41 @@ class ThreadRun:
 
     Attributes:
         died: its death; None while it lives.
+        is_over: its handler has returned; tasks of it may go on.
+        is_taken_over: it stood still, and another run has its request.
+        woken: it goes on after that.
     """
 
     def __init__(self, job: Job, pool: ThreadPool) -> None:
-        self._job = job
+        self.job = job
         self._pool = pool
         self.died: Death | None = None
+        self.is_over = False
+        self.is_taken_over = False
+        self.woken = threading.Event()
 
     def reach(self, point: Point) -> None:
         """Come to a point; where the run is to die, or is dead, this does not return."""
         self.go_on()
         ahead = self._pool.ahead
-        if self._job.asks or not ahead or ahead[0].point is not point:
+        if self.is_over or self.job.asks or not ahead or ahead[0].point is not point:
             return
         comes = ahead.popleft()
         if isinstance(comes, JournalOutage):
             self._pool.lose_journal()
             return
-        self.died = comes
+        if comes.wakes:
+            self.is_taken_over = True
+        else:
+            self.died = comes
         if not self._pool.is_transactional:
-            self._pool.bury(self._job, self.died)
+            self._pool.bury(self.job, comes)
         self.go_on()
 
     def go_on(self) -> None:
         """Return only while the run lives."""
+        if self.is_taken_over:
+            self.woken.wait()
         if self.died is None:
             return
         if not self._pool.is_transactional:

@@ -116,6 +116,14 @@ class RealBench(Bench):
         else:
             super().journal_away(point)
 
+    def pause(self, point: Point = Point.BEFORE_EFFECT) -> None:
+        """Refuse: a worker that wakes up too late would have to outlive its lease.
+
+        Raises:
+            NotReal: always.
+        """
+        raise NotReal("pause: on real servers the worker of a bench has no peer that takes over")
+
     def advance(self, seconds: float) -> None:
         """Refuse: no test moves the clocks of real servers.
 
