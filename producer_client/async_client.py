@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable
-from feedback.kafka.kafka_python.sender import CLOSED
+from feedback.kafka.sending import CLOSED
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.async_events import AsyncEventListener
 from feedback.redis.async_store import AsyncStatusStore, connect_async

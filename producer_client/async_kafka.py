@@ -22,8 +22,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from feedback.clock import monotonic_s
-from feedback.kafka.kafka_python.pending_record import PendingRecord
-from feedback.kafka.kafka_python.sender import CLOSE_GRACE_S, CLOSED, KafkaSender
 from feedback.kafka.send_errors import (
     OutOfTime,
     RecordNotSent,
@@ -31,6 +29,7 @@ from feedback.kafka.send_errors import (
     SenderClosed,
     TopicAway,
 )
+from feedback.kafka.sending import CLOSE_GRACE_S, CLOSED, KafkaSender, PendingRecord
 
 # At most so many topics that are away are waited for at the same time.
 ROOMS = 4

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from feedback.clock import monotonic_s
 from feedback.errors import SettingsError
 from feedback.kafka.durability import durability_of
-from feedback.kafka.kafka_python.sender import CLOSED, KafkaSender
+from feedback.kafka.senders import open_sender
+from feedback.kafka.sending import CLOSED, KafkaSender
 from feedback.records.schemas import SchemaFile
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.events import EventListener
@@ -387,7 +388,7 @@ def sender_of(
         SettingsError: `durability` is not "safe" or "fast".
     """
     section = settings.client
-    return KafkaSender(
+    return open_sender(
         settings.kafka,
         send_timeout_s=section.send_timeout_s if send_timeout_s is None else send_timeout_s,
         max_request_bytes=section.max_request_bytes,

@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable
-from feedback.kafka.kafka_python.sender import KafkaSender
 from feedback.kafka.reader import RecordReader
+from feedback.kafka.senders import open_sender
 from feedback.logs import EventLog
 from feedback.outages import OutageLog
 from feedback.redis.deadlines import Deadlines, Taken
@@ -74,7 +74,7 @@ class Resender:
         self._store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
         self._deadlines = Deadlines(self._store)
         self._reader = RecordReader(settings.kafka)
-        self._sender = KafkaSender(
+        self._sender = open_sender(
             settings.kafka,
             send_timeout_s=client.send_timeout_s,
             max_request_bytes=client.max_request_bytes,

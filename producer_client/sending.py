@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from feedback.errors import OncewardError
-from feedback.kafka.kafka_python.sender import KafkaSender
+from feedback.kafka.sending import KafkaSender
 from feedback.records.schemas import SchemaFile
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import RedisMemory

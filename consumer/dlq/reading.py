@@ -8,7 +8,8 @@ from typing import NamedTuple
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.letter import Letter
 from feedback.errors import NotAvailable
-from feedback.kafka.scan import KafkaScan, OffsetSpan, OffsetSpans, Place, ScanPage
+from feedback.kafka.scan import KafkaScan, OffsetSpan, OffsetSpans, ScanPage
+from feedback.kafka.values import Partition
 from feedback.records.dead_letter_topics import (
     dead_letter_topic,
     is_dead_letter_topic,
@@ -24,7 +25,7 @@ class LetterPage(NamedTuple):
     """Some letters, with the positions of the reading behind them; see `ScanPage`."""
 
     letters: list[Letter]
-    positions: dict[Place, int]
+    positions: dict[Partition, int]
     read: int
     total: int
 
@@ -68,7 +69,7 @@ class LetterReader:
         from_ms = None if since_ms is None else since_ms - CLOCKS_APART_MS
         return self._scan.spans(self._names(), since_ms=from_ms)
 
-    def pages(self, spans: Mapping[Place, OffsetSpan]) -> Iterator[LetterPage]:
+    def pages(self, spans: Mapping[Partition, OffsetSpan]) -> Iterator[LetterPage]:
         """Yield the letters of spans, those of a partition in their order.
 
         Raises:

@@ -27,7 +27,8 @@ from consumer.intake.kafka_thread import KafkaThread
 from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.source import CommitFailed, KafkaSource, Partition
+from feedback.kafka.source import CommitFailed, KafkaSource
+from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.statuses import Refused

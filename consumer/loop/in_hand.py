@@ -11,7 +11,7 @@ from consumer.loop.in_flight import InFlight
 from consumer.loop.order.unclaimed import first_unclaimed
 from consumer.loop.scheduler import Scheduler
 from consumer.status import status_messages
-from feedback.kafka.source import Partition
+from feedback.kafka.values import Partition
 from feedback.statuses import StatusWrite
 
 Place = tuple[str, int, int]

@@ -50,7 +50,8 @@ from consumer.status.liveness import Liveness
 from consumer.status.status_restore import StatusRestore
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import monotonic_s
-from feedback.kafka.source import KafkaSource, Partition, Unclaimed
+from feedback.kafka.source import KafkaSource, Unclaimed
+from feedback.kafka.values import Partition
 from feedback.observer import Observer
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from feedback.errors import NotAvailable
-from feedback.kafka.kafka_python.admin import administrator, kafka_faults
+from feedback.kafka.admin import administrator
 from feedback.redis.server import connect, guarded
 from feedback.settings.settings import Settings
 
@@ -41,5 +41,5 @@ def _ask_redis(settings: Settings) -> None:
 
 
 def _ask_kafka(settings: Settings) -> None:
-    with kafka_faults(settings.kafka), administrator(settings.kafka, timeout_s=KAFKA_S):
+    with administrator(settings.kafka, timeout_s=KAFKA_S):
         pass

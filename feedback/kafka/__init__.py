@@ -1,13 +1,20 @@
-"""Kafka: the port that all callers use, and the engine behind it.
+"""Kafka: one port for all callers, and the engines behind it.
 
+What callers use; none of it knows a library:
 - `source` reads as a member of a group and commits offsets; `partition_quarantine` leaves out
   partitions that Kafka refuses to this worker. `reader` reads one record by its coordinates, `scan`
   whole topics once.
-- `writer` writes a worker's records in batches. `send_errors` says how a client's send can fail;
+- `writer` writes a worker's records (`outgoing`) in batches.
+- `senders` makes what clients send with (`sending`), and `send_errors` says how a send can fail.
   `durability`: the copies that a record must have before it counts as sent; `topic_safety`: whether
   the topic then keeps it.
 - `topics` makes topics, `topic_facts` describes them; `questions` asks about them, their offsets
-  and those of groups.
+  and those of groups; `admin` is the connection for all three. `rights`: which topics may be made.
 - `listener` asks a broker's address for the reason of a connection that ends without a word.
-- `kafka_python` is the engine that is built on kafka-python.
+
+The port, small Protocols that an engine fulfils: `member`, `partition_reader`, `producer`,
+`administrator`, `fencing`, `probes`. `values` and `errors` are what they take, return and raise.
+`engine` holds one of each; `engines` chooses by the settings.
+
+The engines: `kafka_python`.
 """

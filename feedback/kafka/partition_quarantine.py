@@ -15,7 +15,7 @@ from feedback.logs import EventLog
 from feedback.outages import fault_fields
 
 if TYPE_CHECKING:
-    from feedback.kafka.source import Partition
+    from feedback.kafka.values import Partition
 
 log = EventLog("onceward.set_aside")
 

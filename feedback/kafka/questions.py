@@ -5,29 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
-
-from kafka import TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.errors import (
-    GroupAuthorizationFailedError,
-    KafkaError,
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
-from kafka.protocol.consumer import IsolationLevel, OffsetSpec
+from typing import TypeVar
 
 from feedback.clock import monotonic_s
-from feedback.errors import KafkaUnavailable, NotAvailable
-from feedback.kafka.kafka_python.admin import connect_administrator
-from feedback.kafka.kafka_python.faults import fault_of, unavailable
+from feedback.errors import NotAvailable
+from feedback.kafka.admin import administrator
+from feedback.kafka.administrator import Administrator, Mark, TopicDescription
+from feedback.kafka.errors import GroupRefused, KafkaFault, TopicAbsent, TopicRefused
+from feedback.kafka.values import Partition
 from feedback.settings.settings import KafkaSection
 
 TIMEOUT_MS = 30_000
 PAUSE_S = 0.2
 
-Partition = tuple[str, int]
 T = TypeVar("T")
 
 
@@ -43,79 +33,58 @@ class NoSuchTopic(NotAvailable):
         self.topic = topic
 
 
-class TopicFound(NamedTuple):
-    """A topic as Kafka describes it.
-
-    Attributes:
-        topic_id: a new one each time that a topic of this name is created; empty where Kafka has
-            none.
-        partitions: their numbers.
-    """
-
-    name: str
-    topic_id: str
-    partitions: tuple[int, ...]
-
-
 class KafkaQuestions:
     """Asks the brokers; asks again while they choose a leader or a coordinator.
 
-    Every question may raise kafka-python's errors: `asking` turns them into sentences.
+    Every question may raise `KafkaFault`: `asking` says more of it.
 
     Args:
-        admin: kafka-python's, connected.
+        admin: connected.
     """
 
-    def __init__(self, admin: KafkaAdminClient) -> None:
+    def __init__(self, admin: Administrator) -> None:
         self._admin = admin
 
     def cluster_id(self) -> str:
         """Return the id of the cluster; empty where it has none."""
-        return str(_patiently(self._admin.describe_cluster).get("cluster_id") or "")
+        return _patiently(self._admin.cluster_id)
 
     def topics(self) -> set[str]:
         """Return the names of all topics that this user may see."""
-        return set(self._admin.list_topics())
+        return set(self._admin.topics())
 
-    def describe(self, names: Iterable[str]) -> list[TopicFound]:
+    def describe(self, names: Iterable[str]) -> list[TopicDescription]:
         """Return the descriptions of topics, by name.
 
         Raises:
             NoSuchTopic: one of them does not exist.
             NotAvailable: this user may not read one of them.
         """
-        return [_found(one) for one in self._admin.describe_topics(sorted(names))]
+        found = self._admin.describe(sorted(names))
+        return [_described(topic, one) for topic, one in found.items()]
 
     def configs(self, topics: Iterable[str], name: str) -> dict[str, str]:
         """Return a setting of each topic; a topic whose settings the user may not see is absent."""
-        asked = [ConfigResource(ConfigResourceType.TOPIC, one, [name]) for one in sorted(topics)]
-        if not asked:
-            return {}
-        # "all" includes the defaults: without them a topic with the default setting would look
-        # hidden.
-        answer = _patiently(lambda: self._admin.describe_configs(asked, config_filter="all"))
-        return {
-            topic: str(configs[name]["value"])
-            for topic, configs in answer.get("topic", {}).items()
-            if name in configs
-        }
+        asked = sorted(topics)
+        answer = _patiently(lambda: self._admin.configs(asked, [name]))
+        return {topic: configs[name] for topic, configs in answer.items() if name in configs}
 
     def begins(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Return the offset of the first record that each partition still has."""
-        return self._offsets(partitions, OffsetSpec.EARLIEST)
+        return self._offsets(partitions, Mark.BEGIN)
 
     def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Return the offset after the last record of each partition, open transactions included."""
-        return self._offsets(partitions, OffsetSpec.LATEST)
+        return self._offsets(partitions, Mark.END)
 
     def committed_ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Return the offset of each partition before which all transactions have ended."""
-        return self._offsets(partitions, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)
+        return self._offsets(partitions, Mark.COMMITTED_END)
 
     def at_time(self, partitions: Collection[Partition], epoch_ms: int) -> dict[Partition, int]:
         """Return the offset of the first record of each partition that is not before a time; -1
         where no record is so late."""
-        return self._offsets(partitions, epoch_ms)
+        return _patiently(lambda: self._admin.offsets_at(partitions, epoch_ms))
 
     def group_offsets(self, asked: Mapping[str, Iterable[Partition]]) -> dict[Partition, int]:
         """Return the offsets that groups have committed; a partition without one is absent.
@@ -123,33 +92,11 @@ class KafkaQuestions:
         Args:
             asked: the partitions of each group.
         """
-        wanted = {
-            group: [TopicPartition(*one) for one in partitions]
-            for group, partitions in asked.items()
-        }
-        found = _patiently(lambda: self._admin.list_group_offsets(wanted))
-        return {
-            (*one,): mark.offset
-            for marks in found.values()
-            for one, mark in marks.items()
-            if mark.offset >= 0
-        }
+        wanted = {group: [*partitions] for group, partitions in asked.items()}
+        return _patiently(lambda: self._admin.group_offsets(wanted))
 
-    def _offsets(
-        self,
-        partitions: Collection[Partition],
-        spec: int,
-        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-    ) -> dict[Partition, int]:
-        if not partitions:
-            return {}
-        asked = {TopicPartition(*one): spec for one in partitions}
-        answers = _patiently(
-            lambda: self._admin.list_partition_offsets(
-                asked, isolation_level=isolation, timeout_ms=TIMEOUT_MS
-            )
-        )
-        return {(*one,): answer.offset for one, answer in answers.items()}
+    def _offsets(self, partitions: Collection[Partition], mark: Mark) -> dict[Partition, int]:
+        return _patiently(lambda: self._admin.offsets(partitions, mark))
 
 
 @contextmanager
@@ -159,37 +106,25 @@ def asking(settings: KafkaSection) -> Iterator[KafkaQuestions]:
     Raises:
         NotAvailable: Kafka is away, or this user may not ask about a topic or the group.
     """
-    try:
-        admin = connect_administrator(settings, timeout_s=TIMEOUT_MS / 1000)
-    except KafkaError as error:
-        raise unavailable(KafkaUnavailable, error, settings) from error
-    except (ValueError, OSError) as error:
-        # For example an invalid address, or a certificate that cannot be read.
-        raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
-    try:
-        yield KafkaQuestions(admin)
-    except TopicAuthorizationFailedError as error:
-        raise _no_right(settings, error, "Describe and Read on the topics") from error
-    except GroupAuthorizationFailedError as error:
-        raise _no_right(settings, error, "Describe on the group") from error
-    except KafkaError as error:
-        raise unavailable(KafkaUnavailable, error, settings) from error
-    finally:
-        admin.close()
+    with administrator(settings, timeout_s=TIMEOUT_MS / 1000) as admin:
+        try:
+            yield KafkaQuestions(admin)
+        except TopicRefused as error:
+            raise _no_right(settings, error, "Describe and Read on the topics") from error
+        except GroupRefused as error:
+            raise _no_right(settings, error, "Describe on the group") from error
 
 
-def _found(topic: Mapping[str, Any]) -> TopicFound:
-    name, code = topic["name"], topic["error_code"]
-    if code == UnknownTopicOrPartitionError.errno:
-        raise NoSuchTopic(name)
-    if code == TopicAuthorizationFailedError.errno:
+def _described(name: str, found: TopicDescription | KafkaFault) -> TopicDescription:
+    if isinstance(found, TopicDescription):
+        return found
+    if isinstance(found, TopicAbsent):
+        raise NoSuchTopic(name) from found
+    if isinstance(found, TopicRefused):
         raise NotAvailable(
             f"topic {name} may not be read: it needs the rights Describe and Read for this user"
-        )
-    if code:
-        raise for_code(code)(f"topic {name}")
-    numbers = tuple(one["partition_index"] for one in topic["partitions"])
-    return TopicFound(name, str(topic.get("topic_id") or ""), numbers)
+        ) from found
+    raise found
 
 
 def _patiently(ask: Callable[[], T]) -> T:
@@ -197,12 +132,12 @@ def _patiently(ask: Callable[[], T]) -> T:
     while True:
         try:
             return ask()
-        except KafkaError as error:
-            if not error.retriable or monotonic_s() >= deadline_s:
+        except KafkaFault as error:
+            if not error.is_passing or monotonic_s() >= deadline_s:
                 raise
         time.sleep(PAUSE_S)
 
 
-def _no_right(settings: KafkaSection, error: KafkaError, right: str) -> NotAvailable:
+def _no_right(settings: KafkaSection, error: KafkaFault, right: str) -> NotAvailable:
     said = f"Kafka at {settings.bootstrap_servers} refuses: this user needs {right}"
-    return NotAvailable(said).because(fault_of(error))
+    return NotAvailable(said).because(error.fault)

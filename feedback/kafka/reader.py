@@ -5,33 +5,21 @@ means that it can never be read again: below the log's start (retention), no lon
 records (compaction, an aborted transaction), beyond its end or without its topic (deleted, created
 anew). In a topic that was created anew, another record may stand at those coordinates. Only its
 hash tells, so the caller compares that.
-
-Facts it depends on (kafka-python 3.0.12): a consumer belongs to one thread at a time. Without a
-reset policy `poll` raises for an offset out of range. A missing topic is polled in silence until
-the time is over, so the broker is asked about it after the first silence.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from typing import Any
-
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import (
-    KafkaError,
-    OffsetOutOfRangeError,
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-)
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.kafka_python.admin import administrator
-from feedback.kafka.kafka_python.failures import fault_lost
-from feedback.kafka.kafka_python.faults import fault_of, in_words, unavailable
-from feedback.kafka.kafka_python.records import record_of
-from feedback.kafka.kafka_python.sockets import closed_at_a_fault
+from feedback.kafka.admin import administrator
+from feedback.kafka.administrator import TopicDescription
+from feedback.kafka.engines import engine_of
+from feedback.kafka.errors import KafkaFault, OffsetGone, TopicAbsent, TopicRefused
+from feedback.kafka.partition_reader import PartitionReader, Reading
+from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
@@ -54,7 +42,7 @@ class RecordReader:
 
     def __init__(self, settings: KafkaSection) -> None:
         self._settings = settings
-        self._consumer: Any = None
+        self._reader: PartitionReader | None = None
         self._lock = threading.Lock()
 
     def __enter__(self) -> RecordReader:
@@ -74,22 +62,18 @@ class RecordReader:
             KafkaUnavailable: Kafka did not answer in time or refused; nothing is known.
         """
         deadline_s = monotonic_s() + timeout_s
-        where = TopicPartition(topic, partition)
         if not self._lock.acquire(timeout=timeout_s):
             raise KafkaUnavailable(self._away("others are reading"))
         try:
-            return self._read(where, offset, deadline_s)
-        except KafkaError as error:
+            return self._read((topic, partition), offset, deadline_s)
+        except OffsetGone:
+            return None
+        except TopicRefused as error:
             self._disconnect()
-            is_forbidden = isinstance(error, TopicAuthorizationFailedError)
-            kind = ReadForbidden if is_forbidden else KafkaUnavailable
-            if fault_of(error) is None:
-                raise KafkaUnavailable(self._away(in_words(error))) from error
-            raise unavailable(kind, error, self._settings) from error
-        except (ValueError, OSError) as error:
-            # For example an invalid address, or a certificate that cannot be read.
+            raise ReadForbidden(str(error)).because(error.fault) from error
+        except KafkaFault:
             self._disconnect()
-            raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
+            raise
         finally:
             self._lock.release()
 
@@ -98,68 +82,47 @@ class RecordReader:
         with self._lock:
             self._disconnect()
 
-    def _read(self, where: TopicPartition, offset: int, deadline_s: float) -> Record | None:
-        consumer = self._connected(deadline_s)
-        if consumer.assignment() != {where}:
-            consumer.assign([where])
-        consumer.seek(where, offset)
+    def _read(self, where: Partition, offset: int, deadline_s: float) -> Record | None:
+        reader = self._connected(deadline_s)
+        reader.assign({where: offset})
         began_s = monotonic_s()
-        try:
-            for longest_s in (SILENCE_S, math.inf):
-                wait_s = min(longest_s, max(0.0, deadline_s - monotonic_s()))
-                polled = consumer.poll(int(wait_s * 1000) + 1, max_records=1)
-                for found in polled.get(where, ()):
-                    return record_of(found) if found.offset == offset else None
-                if longest_s == SILENCE_S and not self._exists(where, deadline_s):
-                    return None
-        except OffsetOutOfRangeError:
-            return None
-        end = consumer.highwater(where)
+        for longest_s in (SILENCE_S, math.inf):
+            wait_s = min(longest_s, max(0.0, deadline_s - monotonic_s()))
+            for found in reader.poll(wait_s, max_records=1):
+                return found if found.offset == offset else None
+            # A missing topic is read in silence, until the time is over.
+            if longest_s == SILENCE_S and not self._exists(where, deadline_s):
+                return None
+        end = reader.end(where)
         if end is None:
-            why = fault_lost(consumer._net, since_s=began_s)
-            said = "it does not answer" if why is None else why.said
-            raise KafkaUnavailable(self._away(said)).because(why)
+            why = reader.why_away(since_s=began_s)
+            said = "it does not answer" if why.fault is None else why.fault.said
+            raise KafkaUnavailable(self._away(said)).because(why.fault)
         # It answered all that time and has no record there. The log ends before the offset (a new
         # leader would know its true end sooner), or compaction or an aborted transaction left no
         # record.
-        if end > offset and (consumer.position(where, timeout_ms=1) or 0) <= offset:
+        if end > offset and reader.position(where) <= offset:
             raise KafkaUnavailable(self._away("it does not give the record"))
         return None
 
-    def _connected(self, deadline_s: float) -> Any:
-        if self._consumer is not None:
-            return self._consumer
-        with closed_at_a_fault() as connect:
-            self._consumer = KafkaConsumer(
-                **self._settings.reading(),
-                kafka_client=connect,
-                group_id=None,
-                enable_auto_commit=False,
-                auto_offset_reset="none",
-                allow_auto_create_topics=False,
-                max_partition_fetch_bytes=FETCH_BYTES,
-                fetch_max_wait_ms=100,
-                bootstrap_timeout_ms=_left_ms(deadline_s),
-                reconnect_backoff_max_ms=1000,
-                metrics_enabled=False,
-            )
-        return self._consumer
+    def _connected(self, deadline_s: float) -> PartitionReader:
+        if self._reader is None:
+            reading = Reading(FETCH_BYTES, FETCH_BYTES, connect_s=deadline_s - monotonic_s())
+            self._reader = engine_of(self._settings).reader(self._settings, reading)
+        return self._reader
 
-    def _exists(self, where: TopicPartition, deadline_s: float) -> bool:
-        """Whether the broker knows the partition.
-
-        A client of its own asks, since the consumer has no call for it that ends in time.
-        """
+    def _exists(self, where: Partition, deadline_s: float) -> bool:
+        """Whether the broker knows the partition; asked over a connection of its own."""
         with administrator(self._settings, timeout_s=deadline_s - monotonic_s()) as admin:
-            (topic,) = admin.describe_topics([where.topic])
-        if topic["error_code"] == UnknownTopicOrPartitionError.errno:
-            return False
-        return where.partition in {one["partition_index"] for one in topic["partitions"]}
+            found = admin.describe([where[0]])[where[0]]
+        if isinstance(found, TopicDescription):
+            return where[1] in found.partitions
+        return not isinstance(found, TopicAbsent)
 
     def _disconnect(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close(autocommit=False, timeout_ms=1000)
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
 
     def _away(self, why: str) -> str:
         return f"Kafka at {self._settings.bootstrap_servers} is away: {why}"
@@ -171,7 +134,3 @@ def read_record(
     """Return one record over a connection of its own; see `RecordReader.read`."""
     with RecordReader(settings) as reader:
         return reader.read(topic, partition, offset, timeout_s=timeout_s)
-
-
-def _left_ms(deadline_s: float) -> int:
-    return max(1, int((deadline_s - monotonic_s()) * 1000))

@@ -8,17 +8,16 @@ and one fetch `FETCH_BYTES`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
-
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import UnknownTopicOrPartitionError, for_code
+from typing import NamedTuple
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.kafka_python import fetching as kafka_fetching
-from feedback.kafka.kafka_python.admin import administrator, kafka_faults
-from feedback.kafka.kafka_python.records import record_of
-from feedback.kafka.kafka_python.sockets import closed_at_a_fault
+from feedback.kafka.admin import administrator
+from feedback.kafka.administrator import Administrator, Mark, TopicDescription
+from feedback.kafka.engines import engine_of
+from feedback.kafka.errors import TopicAbsent
+from feedback.kafka.partition_reader import PartitionReader, Reading
+from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
@@ -26,9 +25,7 @@ PAGE_RECORDS = 1000
 FETCH_BYTES = 8 * 2**20
 # One partition's share of that; a larger record is still returned whole.
 PARTITION_FETCH_BYTES = 2**20
-POLL_MS = 500
-
-Place = tuple[str, int]
+POLL_S = 0.5
 
 
 class OffsetSpan(NamedTuple):
@@ -38,7 +35,7 @@ class OffsetSpan(NamedTuple):
     end: int
 
 
-OffsetSpans = dict[Place, OffsetSpan]
+OffsetSpans = dict[Partition, OffsetSpan]
 
 
 class ScanPage(NamedTuple):
@@ -51,12 +48,14 @@ class ScanPage(NamedTuple):
     """
 
     records: list[Record]
-    positions: dict[Place, int]
+    positions: dict[Partition, int]
     read: int
     total: int
 
 
-def resumed(spans: Mapping[Place, OffsetSpan], positions: Mapping[Place, int]) -> OffsetSpans:
+def resumed(
+    spans: Mapping[Partition, OffsetSpan], positions: Mapping[Partition, int]
+) -> OffsetSpans:
     """Return the rest of spans, from these positions on."""
     return {
         place: span._replace(begin=max(span.begin, positions.get(place, span.begin)))
@@ -79,9 +78,9 @@ class KafkaScan:
         self, settings: KafkaSection, *, committed_only: bool = True, timeout_s: float = 10.0
     ) -> None:
         self._settings = settings
-        self._isolation = "read_committed" if committed_only else "read_uncommitted"
+        self._committed_only = committed_only
         self._timeout_s = timeout_s
-        self._consumer: Any = None
+        self._reader: PartitionReader | None = None
 
     def __enter__(self) -> KafkaScan:
         return self
@@ -95,11 +94,8 @@ class KafkaScan:
         Raises:
             KafkaUnavailable: Kafka did not answer.
         """
-        with (
-            kafka_faults(self._settings),
-            administrator(self._settings, timeout_s=self._timeout_s) as admin,
-        ):
-            return sorted(admin.list_topics())
+        with administrator(self._settings, timeout_s=self._timeout_s) as admin:
+            return sorted(admin.topics())
 
     def spans(self, topics: Iterable[str], *, since_ms: int | None = None) -> OffsetSpans:
         """Return the spans to read now; a topic that does not exist has none.
@@ -110,47 +106,40 @@ class KafkaScan:
         Raises:
             KafkaUnavailable: Kafka did not answer, or does not let us read a topic.
         """
-        with kafka_faults(self._settings):
-            places = self._places(sorted(set(topics)))
-            if not places:
-                return {}
-            consumer, limit_ms = self._connected(), int(self._timeout_s * 1000)
+        wanted = sorted(set(topics))
+        if not wanted:
+            return {}
+        with administrator(self._settings, timeout_s=self._timeout_s) as admin:
+            places = _places(admin, wanted)
             # The end first, so that no span ends before it begins.
-            ends = consumer.end_offsets(places, timeout_ms=limit_ms)
-            begins = consumer.beginning_offsets(places, timeout_ms=limit_ms)
+            ends = admin.offsets(places, Mark.COMMITTED_END if self._committed_only else Mark.END)
+            begins = admin.offsets(places, Mark.BEGIN)
             if since_ms is not None:
-                wanted = dict.fromkeys(places, max(0, since_ms))
-                for place, found in consumer.offsets_for_times(wanted, timeout_ms=limit_ms).items():
-                    begins[place] = ends[place] if found is None else found.offset
-        return {
-            (one.topic, one.partition): OffsetSpan(min(begins[one], ends[one]), ends[one])
-            for one in places
-        }
+                found = admin.offsets_at(places, max(0, since_ms))
+                begins = {one: ends[one] if found[one] < 0 else found[one] for one in places}
+        return {one: OffsetSpan(min(begins[one], ends[one]), ends[one]) for one in places}
 
-    def pages(self, spans: Mapping[Place, OffsetSpan]) -> Iterator[ScanPage]:
+    def pages(self, spans: Mapping[Partition, OffsetSpan]) -> Iterator[ScanPage]:
         """Read spans to their ends; a partition's records in their order.
 
         Raises:
             KafkaUnavailable: Kafka has sent nothing for too long.
         """
-        left = {TopicPartition(*place): span for place, span in spans.items()}
-        left = {place: span for place, span in left.items() if span.begin < span.end}
+        left = {place: span for place, span in spans.items() if span.begin < span.end}
         if not left:
             return
         positions = {place: span.begin for place, span in spans.items()}
         total = sum(span.end - span.begin for span in left.values())
-        with kafka_faults(self._settings):
-            consumer = self._connected()
-            consumer.assign(list(left))
-            # An earlier scan has paused the partitions that it had read.
-            consumer.resume(*left)
-            for place, span in left.items():
-                consumer.seek(place, span.begin)
+        reader = self._connected()
+        reader.assign({place: span.begin for place, span in left.items()})
         deadline_s = monotonic_s() + self._timeout_s
         while left:
-            with kafka_faults(self._settings):
-                records = self._poll(left)
-                passed = self._passed(left)
+            records = [
+                one
+                for one in reader.poll(POLL_S, max_records=PAGE_RECORDS)
+                if (span := left.get((one.topic, one.partition))) and one.offset < span.end
+            ]
+            passed = _passed(reader, left)
             if any(passed[place] > positions[place] for place in passed):
                 deadline_s = monotonic_s() + self._timeout_s
             elif monotonic_s() > deadline_s:
@@ -164,70 +153,47 @@ class KafkaScan:
 
     def close(self) -> None:
         """Close the connection; a later call makes a new one."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close(autocommit=False, timeout_ms=1000)
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
 
-    def _poll(self, left: Mapping[TopicPartition, OffsetSpan]) -> list[Record]:
-        polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=PAGE_RECORDS)
-        return [
-            record_of(one)
-            for place, found in polled.items()
-            for one in found
-            if place in left and one.offset < left[place].end
-        ]
-
-    def _passed(self, left: dict[TopicPartition, OffsetSpan]) -> dict[Place, int]:
-        """Return the position of each partition; those that were read whole leave `left`."""
-        passed = {}
-        for place, span in list(left.items()):
-            position = self._consumer.position(place, timeout_ms=1)
-            if position is None:
-                continue  # its leader is being looked for
-            passed[place.topic, place.partition] = min(position, span.end)
-            if position >= span.end:
-                del left[place]
-                self._consumer.pause(place)
-        return passed
-
-    def _places(self, topics: list[str]) -> list[TopicPartition]:
-        if not topics:
-            return []
-        with administrator(self._settings, timeout_s=self._timeout_s) as admin:
-            described = admin.describe_topics(topics)
-        places = []
-        for topic in described:
-            code = topic["error_code"]
-            if code == UnknownTopicOrPartitionError.errno:
-                continue
-            if code:
-                raise for_code(code)(topic["name"])
-            numbers = sorted(one["partition_index"] for one in topic["partitions"])
-            places += [TopicPartition(topic["name"], number) for number in numbers]
-        return places
-
-    def _connected(self) -> Any:
-        if self._consumer is None:
-            with closed_at_a_fault() as connect:
-                self._consumer = KafkaConsumer(
-                    **self._settings.reading() | {"isolation_level": self._isolation},
-                    kafka_client=connect,
-                    group_id=None,
-                    enable_auto_commit=False,
-                    # Records that retention has deleted meanwhile cannot be read.
-                    auto_offset_reset="earliest",
-                    allow_auto_create_topics=False,
-                    fetch_max_bytes=FETCH_BYTES,
-                    max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
-                    fetch_max_wait_ms=100,
-                    bootstrap_timeout_ms=int(self._timeout_s * 1000),
-                    reconnect_backoff_max_ms=1000,
-                    metrics_enabled=False,
-                )
-            # Partitions that were read whole are paused, with fetched records behind their ends.
-            kafka_fetching.mend(self._consumer)
-        return self._consumer
+    def _connected(self) -> PartitionReader:
+        if self._reader is None:
+            reading = Reading(
+                FETCH_BYTES,
+                PARTITION_FETCH_BYTES,
+                connect_s=self._timeout_s,
+                committed_only=self._committed_only,
+                # Records that retention has deleted meanwhile cannot be read.
+                skips_gone=True,
+            )
+            self._reader = engine_of(self._settings).reader(self._settings, reading)
+        return self._reader
 
     def _silent(self) -> KafkaUnavailable:
         where = self._settings.bootstrap_servers
         return KafkaUnavailable(f"Kafka at {where} has given nothing for {self._timeout_s:.0f} s")
+
+
+def _passed(reader: PartitionReader, left: dict[Partition, OffsetSpan]) -> dict[Partition, int]:
+    """Return the position of each partition; those that were read whole leave `left`."""
+    passed = {}
+    for place, span in list(left.items()):
+        position = reader.position(place)
+        if position < 0:
+            continue  # its leader is being looked for
+        passed[place] = min(position, span.end)
+        if position >= span.end:
+            del left[place]
+            reader.leave_out(place)
+    return passed
+
+
+def _places(admin: Administrator, topics: list[str]) -> list[Partition]:
+    places: list[Partition] = []
+    for topic, found in admin.describe(topics).items():
+        if isinstance(found, TopicDescription):
+            places += [(topic, number) for number in sorted(found.partitions)]
+        elif not isinstance(found, TopicAbsent):
+            raise found
+    return places

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import (
-    KafkaError,
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
-
-from feedback.kafka.kafka_python.admin import administrator, kafka_faults
+from feedback.kafka.admin import administrator
+from feedback.kafka.administrator import Administrator, TopicDescription
+from feedback.kafka.errors import KafkaFault, TopicAbsent, TopicRefused
 from feedback.settings.settings import KafkaSection
 
 # Those on which our promises rest.
 SETTINGS = ("cleanup.policy", "retention.ms", "max.message.bytes", "min.insync.replicas")
-_UNKNOWN, _HIDDEN = UnknownTopicOrPartitionError.errno, TopicAuthorizationFailedError.errno
 
 
 class TopicFacts(NamedTuple):
@@ -51,15 +44,18 @@ def facts_of(
     Raises:
         KafkaUnavailable: Kafka did not answer, or refused to describe one.
     """
-    with kafka_faults(settings), administrator(settings, timeout_s=timeout_s) as admin:
-        found = {one["name"]: one for one in admin.describe_topics([*names])}
-        hidden = {name for name, one in found.items() if one["error_code"] == _HIDDEN}
-        for name, one in found.items():
-            if one["error_code"] not in (0, _UNKNOWN, _HIDDEN):
-                raise for_code(one["error_code"])(name)
-        there = {name: one for name, one in found.items() if not one["error_code"]}
+    with administrator(settings, timeout_s=timeout_s) as admin:
+        found = admin.describe([*names])
+        for one in found.values():
+            if isinstance(one, KafkaFault) and not isinstance(one, TopicAbsent | TopicRefused):
+                raise one
+        there = {name: one for name, one in found.items() if isinstance(one, TopicDescription)}
         configs = _settings(admin, there)
-    seen = {name: _facts(one, configs.get(name, {})) for name, one in there.items()}
+    seen = {
+        name: TopicFacts(len(one.partitions), one.replicas, configs.get(name, {}), one.rights)
+        for name, one in there.items()
+    }
+    hidden = (name for name, one in found.items() if isinstance(one, TopicRefused))
     return seen | dict.fromkeys(hidden, HIDDEN)
 
 
@@ -86,26 +82,9 @@ def not_there(
     return ", and ".join(said)
 
 
-def _facts(described: Mapping[str, Any], settings: Mapping[str, str]) -> TopicFacts:
-    partitions = described["partitions"]
-    return TopicFacts(
-        partitions=len(partitions),
-        replicas=len(partitions[0]["replica_nodes"]),
-        settings=settings,
-        rights=frozenset(described.get("authorized_operations") or ()),
-    )
-
-
-def _settings(admin: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
+def _settings(admin: Administrator, names: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the settings of topics; a user who may see them may still not read those."""
-    wanted = [ConfigResource(ConfigResourceType.TOPIC, one, [*SETTINGS]) for one in names]
-    if not wanted:
-        return {}
     try:
-        found = admin.describe_configs(wanted, config_filter="all")["topic"]
-    except (KafkaError, KeyError):
+        return admin.configs(names, SETTINGS)
+    except KafkaFault:
         return {}
-    return {
-        topic: {name: str(one["value"]) for name, one in of_topic.items()}
-        for topic, of_topic in found.items()
-    }

@@ -6,20 +6,13 @@ expected to exist. A topic that a user makes beforehand is taken as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
-
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import (
-    KafkaError,
-    TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.kafka_python.admin import administrator, kafka_faults
+from feedback.kafka.admin import administrator
+from feedback.kafka.administrator import Administrator, NewTopic, TopicDescription
+from feedback.kafka.errors import KafkaFault, TopicAbsent, TopicExists
 from feedback.settings.settings import KafkaSection
 
 # Kafka's own default, of brokers and topics, for users who may not read their settings.
@@ -79,8 +72,14 @@ class KafkaTopics:
                     raise TopicMissing(
                         f"topic {name} does not exist: create it, or set [worker] create_topics"
                     )
-                wanted = _wanted(_described(admin, like), partitions, replication)
-                self._make(admin, name, like, room_bytes, wanted, compacted=compacted)
+                source = _described(admin, like)
+                if source is not None:
+                    partitions, replication = len(source.partitions), source.replicas
+                configs = _configs(admin, like, room_bytes, compacted=compacted)
+                refused = admin.make({name: NewTopic(partitions, replication, configs)})
+                # Where it exists by now another worker was quicker.
+                if name in refused and not isinstance(refused[name], TopicExists):
+                    raise refused[name]
         self._known.add(name)
 
     def missing(self, names: list[str]) -> list[str]:
@@ -101,7 +100,7 @@ class KafkaTopics:
         if not names:
             return []
         with self._admin() as admin:
-            return sorted(set(admin.list_topics()).intersection(names))
+            return sorted(admin.topics().intersection(names))
 
     def partitions(self, name: str) -> int:
         """Return how many partitions a topic has; 0 when it does not exist.
@@ -111,7 +110,7 @@ class KafkaTopics:
         """
         with self._admin() as admin:
             found = _described(admin, name)
-        return 0 if found is None else len(found["partitions"])
+        return 0 if found is None else len(found.partitions)
 
     def is_compacted(self, name: str) -> bool | None:
         """Return whether a topic keeps the last record of each key; None when Kafka does not say.
@@ -127,75 +126,41 @@ class KafkaTopics:
         """Ask Kafka again: writing there has failed."""
         self._known.discard(name)
 
-    def _make(
-        self,
-        admin: Any,
-        name: str,
-        like: str,
-        room_bytes: int,
-        wanted: dict[str, Any],
-        *,
-        compacted: bool,
-    ) -> None:
-        configs: dict[str, str] = {}
-        if room_bytes:
-            # Of a topic that does not exist Kafka says nothing: its default.
-            configs[_LIMIT] = str(_max_message_bytes(admin, like) + room_bytes)
-        if compacted:
-            configs[CLEANUP] = COMPACT
-        if configs:
-            wanted["configs"] = configs
-        limit_ms = int(self._timeout_s * 1000)
-        with suppress(TopicAlreadyExistsError):  # another worker was quicker
-            admin.create_topics({name: wanted}, timeout_ms=limit_ms)
-        admin.wait_for_topics([name], timeout_ms=limit_ms)
-
-    @contextmanager
-    def _admin(self) -> Iterator[Any]:
-        with (
-            kafka_faults(self._settings),
-            administrator(self._settings, timeout_s=self._timeout_s) as admin,
-        ):
-            yield admin
+    def _admin(self) -> AbstractContextManager[Administrator]:
+        return administrator(self._settings, timeout_s=self._timeout_s)
 
 
-def _described(admin: Any, name: str) -> dict[str, Any] | None:
-    found: dict[str, Any]
-    (found,) = admin.describe_topics([name])
-    if found["error_code"] == UnknownTopicOrPartitionError.errno:
+def _described(admin: Administrator, name: str) -> TopicDescription | None:
+    found = admin.describe([name])[name]
+    if isinstance(found, TopicDescription):
+        return found
+    if isinstance(found, TopicAbsent):
         return None
-    if found["error_code"]:
-        raise for_code(found["error_code"])(name)
-    return found
+    raise found
 
 
-def _wanted(
-    source: dict[str, Any] | None, partitions: int | None, replication: int | None
-) -> dict[str, Any]:
-    """Return the partitions and the replication of a new topic; those left out are the broker's."""
-    if source is not None:
-        found = source["partitions"]
-        partitions, replication = len(found), len(found[0]["replica_nodes"])
-    wanted = {"num_partitions": partitions, "replication_factor": replication}
-    return {name: number for name, number in wanted.items() if number is not None}
+def _configs(
+    admin: Administrator, like: str, room_bytes: int, *, compacted: bool
+) -> dict[str, str]:
+    configs: dict[str, str] = {}
+    if room_bytes:
+        # Of a topic that does not exist Kafka says nothing: its default.
+        said = topic_setting(admin, like, _LIMIT)
+        configs[_LIMIT] = str((MAX_MESSAGE_BYTES if said is None else int(said)) + room_bytes)
+    if compacted:
+        configs[CLEANUP] = COMPACT
+    return configs
 
 
-def _max_message_bytes(admin: Any, name: str) -> int:
-    said = topic_setting(admin, name, _LIMIT)
-    return MAX_MESSAGE_BYTES if said is None else int(said)
-
-
-def topic_setting(admin: Any, name: str, setting: str) -> str | None:
+def topic_setting(admin: Administrator, name: str, setting: str) -> str | None:
     """Return a setting of a topic; None when Kafka does not say.
 
     Args:
         setting: by Kafka's name, as `cleanup.policy`.
     """
-    wanted = ConfigResource(ConfigResourceType.TOPIC, name, [setting])
     try:
-        found = admin.describe_configs([wanted], config_filter="all")
-        return str(found["topic"][name][setting]["value"])
-    except (KafkaError, KeyError):
+        return admin.configs([name], [setting])[name][setting]
+    except (KafkaFault, KeyError):
         return None  # a user who may make topics may still not read their settings
 
 
@@ -210,11 +175,7 @@ def min_insync_replicas(settings: KafkaSection, topic: str, *, timeout_s: float)
     Raises:
         KafkaUnavailable: Kafka did not answer.
     """
-    wanted = ConfigResource(ConfigResourceType.TOPIC, topic, [_MIN_INSYNC])
-    with kafka_faults(settings), administrator(settings, timeout_s=timeout_s) as admin:
-        found = admin.describe_configs([wanted], config_filter="all")
-    try:
-        # kafka-python leaves out refused topics.
-        return int(found["topic"][topic][_MIN_INSYNC]["value"])
-    except KeyError:
-        return None
+    with administrator(settings, timeout_s=timeout_s) as admin:
+        found = admin.configs([topic], [_MIN_INSYNC])
+    said = found.get(topic, {}).get(_MIN_INSYNC)
+    return None if said is None else int(said)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 
 from feedback.errors import NotAvailable
-from feedback.kafka.kafka_python.admin import administrator, kafka_faults
+from feedback.kafka.admin import administrator
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
@@ -86,11 +86,8 @@ def provide(
 
 def _kafka(settings: Settings) -> Place:
     def ask() -> None:
-        with (
-            kafka_faults(settings.kafka),
-            administrator(settings.kafka, timeout_s=ANSWER_LIMIT_S) as admin,
-        ):
-            admin.describe_cluster()
+        with administrator(settings.kafka, timeout_s=ANSWER_LIMIT_S) as admin:
+            admin.cluster_id()
 
     url = urlsplit(f"//{settings.kafka.bootstrap_servers}")
     is_plain = settings.kafka.security_protocol == "PLAINTEXT"

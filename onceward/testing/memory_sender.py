@@ -45,7 +45,7 @@ class HandedOver:
 
 
 class MemorySender:
-    """Takes records as `feedback.kafka.kafka_python.sender.KafkaSender` does.
+    """Takes records as `feedback.kafka.sending.KafkaSender` does.
 
     Attributes:
         failures: of the next sends, one for each, in order.

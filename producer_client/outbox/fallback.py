@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, OncewardError, SendUnknown
-from feedback.kafka.kafka_python.sender import CLOSED
 from feedback.kafka.send_errors import (
     OutOfTime,
     RecordNotSent,
@@ -30,6 +29,7 @@ from feedback.kafka.send_errors import (
     TopicAway,
     TopicUnknown,
 )
+from feedback.kafka.sending import CLOSED
 from feedback.logs import EventLog
 from feedback.outages import log_outage
 from feedback.records.envelope import Envelope

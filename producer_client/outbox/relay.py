@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable, RedisUnavailable
-from feedback.kafka.kafka_python.ordered_sender import OrderedSender
+from feedback.kafka.senders import open_ordered_sender
+from feedback.kafka.sending import OrderedSender
 from feedback.logs import EventLog
 from feedback.outages import log_outage
 from feedback.redis.server import connect
@@ -74,7 +75,8 @@ class Relay:
         self._store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
         # The second is for forbidden topics: a refusal ends all records that a producer has.
         self._senders = tuple(
-            OrderedSender(settings.kafka, send_timeout_s=outbox.send_timeout_s) for _ in range(2)
+            open_ordered_sender(settings.kafka, send_timeout_s=outbox.send_timeout_s)
+            for _ in range(2)
         )
         self._relay_sender = RelaySender(
             pending=PendingWriter(self._store, resend_after_s=settings.client.resend_after_s),

@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable
-from feedback.kafka.kafka_python.ordered_sender import OrderedSender
-from feedback.kafka.kafka_python.pending_record import PendingRecord
 from feedback.kafka.send_errors import (
     RecordNotSent,
     RecordUnknown,
@@ -29,6 +27,7 @@ from feedback.kafka.send_errors import (
     TopicForbidden,
     TopicUnknown,
 )
+from feedback.kafka.sending import OrderedSender, PendingRecord
 from feedback.records.envelope import encode_headers
 from producer_client.outbox.row import WaitingRow
 from producer_client.outbox.row_pending import PendingWriter, RowStep, ToldRow
@@ -94,7 +93,7 @@ class RelayBatch:
         """Return the places of the records that Kafka has so far, by the row's id."""
         places: dict[int, KafkaPlace] = {}
         for told, record in self.records:
-            if isinstance(record, PendingRecord) and record.is_settled(0.0):
+            if not isinstance(record, RecordNotSent) and record.is_settled(0.0):
                 with suppress(RecordNotSent, RecordUnknown):
                     places[told.row.id] = _place(record)
         return places
@@ -104,7 +103,7 @@ class RelayBatch:
         return {
             told.request.payload.topic
             for told, record in self.records
-            if isinstance(record, PendingRecord) and not record.is_settled(0.0)
+            if not isinstance(record, RecordNotSent) and not record.is_settled(0.0)
         }
 
 
@@ -227,7 +226,7 @@ def _hand_over(
 def _send_alone(sender: OrderedSender, told: ToldRow, landed: Landed) -> bool:
     """Send a row that was refused together with others; say whether Kafka is there."""
     record = _hand_over(sender, told.request, {})
-    if isinstance(record, PendingRecord) and not record.is_settled(ALONE_S):
+    if not isinstance(record, RecordNotSent) and not record.is_settled(ALONE_S):
         sender.abandon()
     ending = _ending(sender, told, record)
     if _is_refusal(ending):

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, scoped_session
 
 from feedback.errors import InvalidMessage, OncewardError
-from feedback.kafka.kafka_python.sender import size_of_record
+from feedback.kafka.senders import size_of_record
 from feedback.records.envelope import encode_headers
 from producer_client.outbox.driver_transaction import commits_by_itself
 from producer_client.outbox.errors import NoTransaction

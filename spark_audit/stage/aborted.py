@@ -10,8 +10,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.kafka_python.batches import silent
-from feedback.kafka.kafka_python.wire import KafkaWire
+from feedback.kafka.engines import engine_of
 from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
 from spark_audit.output.location import Location, uri_of
@@ -34,16 +33,16 @@ def aborted_of(
     """
     staged = spark.read.parquet(uri_of(records))
     found: list[Aborted] = []
-    wire = KafkaWire(settings)
+    probe = engine_of(settings).silences(settings)
     try:
         for hole in offset_gaps(staged, manifest, manifest.compacted):
             place = (hole.topic, hole.partition)
             try:
-                stretches = silent(wire, *place, hole.first_offset, hole.next_offset)
+                stretches = probe.silent(*place, hole.first_offset, hole.next_offset)
             except KafkaUnavailable as error:
                 log.warning("audit.hole_unread", topic=hole.topic, reason=str(error))
             else:
                 found += [Aborted(*place, first, after) for first, after in stretches]
     finally:
-        wire.close()
+        probe.close()
     return tuple(found)

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from feedback.errors import NotAvailable
-from feedback.kafka.questions import KafkaQuestions, NoSuchTopic, Partition
+from feedback.kafka.questions import KafkaQuestions, NoSuchTopic
+from feedback.kafka.values import Partition
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.retry_group import retry_group
 from feedback.settings.settings import Settings

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.questions import KafkaQuestions, Partition
+from feedback.kafka.questions import KafkaQuestions
 from feedback.kafka.reader import RecordReader
+from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import make_url
 
 from feedback.kafka.questions import KafkaQuestions, asking
-from feedback.kafka.questions import Partition as Coordinates
+from feedback.kafka.values import Partition as Coordinates
 from feedback.settings.settings import Settings
 from spark_audit.stage.audited_topics import (
     Kinds,

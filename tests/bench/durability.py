@@ -31,7 +31,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.clock import monotonic_s
 from feedback.kafka.durability import Acks, Durability
-from feedback.kafka.kafka_python.sender import KafkaSender
+from feedback.kafka.kafka_python.sender import KafkaPythonSender
 from feedback.kafka.send_errors import RecordNotSent, RecordUnknown
 from feedback.settings.settings import KafkaSection
 from tests.bench.launching import ROOT
@@ -222,7 +222,7 @@ def _sending(
 
 def _sender(three: Cluster, acks: Acks, opened: ExitStack) -> Callable[[str, bytes], str]:
     durability = Durability(acks=acks, is_idempotent=acks == "all")
-    sender = KafkaSender(
+    sender = KafkaPythonSender(
         KafkaSection(bootstrap_servers=three.address),
         send_timeout_s=SEND_TIMEOUT_S,
         max_request_bytes=1_000_000,

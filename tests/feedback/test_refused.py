@@ -17,7 +17,7 @@ import pytest
 from consumer.journal import Journal
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable
-from feedback.kafka.kafka_python.admin import administrator, kafka_faults
+from feedback.kafka.admin import administrator
 from feedback.redis.async_store import AsyncStatusStore, connect_async
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -227,7 +227,7 @@ def test_kafka_with_a_certificate_that_is_refused(ports: Ports) -> None:
         )
 
         def ask() -> None:
-            with kafka_faults(settings), administrator(settings, timeout_s=20.0):
+            with administrator(settings, timeout_s=20.0):
                 pass
 
         return _asked(ask)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.send_errors import RecordUnknown, TopicAway
-from feedback.kafka.source import CommitFailed, Partition
+from feedback.kafka.source import CommitFailed
+from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from tests.simulation.processes import FaultKind, Process
 

@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ACLOperation, NewTopic, ResourceType
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from feedback.kafka.kafka_python.admin import administrator
+from feedback.kafka.admin import administrator
 from feedback.settings.settings import Settings
 from tests.eventually import eventually
 from tests.stack.postgres import dsn

@@ -47,8 +47,8 @@ from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import TO_SEND, RedriveVerdict
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.outgoing import RecordRefused
 from feedback.kafka.scan import OffsetSpan, resumed
-from feedback.kafka.writer import RecordRefused
 
 # While nothing is reopened, the progress is saved so often: it also proves that the process lives.
 SAVE_S = 1.0

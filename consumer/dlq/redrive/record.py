@@ -12,8 +12,9 @@ from consumer.journal.records import Row
 from consumer.journal.redrive_rule import Candidate
 from consumer.journal.reopening import replacement_id
 from feedback.clock import monotonic_s
-from feedback.kafka.scan import KafkaScan, OffsetSpan, Place
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.outgoing import Outgoing
+from feedback.kafka.scan import KafkaScan, OffsetSpan
+from feedback.kafka.values import Partition
 from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
@@ -192,9 +193,9 @@ class SentScan:
 
     def __init__(self, scan: KafkaScan) -> None:
         self._scan = scan
-        self._marks: dict[str, tuple[float, dict[Place, int]]] = {}
+        self._marks: dict[str, tuple[float, dict[Partition, int]]] = {}
 
-    def marks(self, topics: Collection[str]) -> dict[Place, int]:
+    def marks(self, topics: Collection[str]) -> dict[Partition, int]:
         """Return the ends of the topics: all records that are sent from now on stand behind them.
 
         Raises:
@@ -208,7 +209,7 @@ class SentScan:
             self._marks[topic] = now_s, found
         return {place: end for topic in topics for place, end in self._marks[topic][1].items()}
 
-    def sent(self, redrive_id: str, marks: Mapping[Place, int]) -> set[str]:
+    def sent(self, redrive_id: str, marks: Mapping[Partition, int]) -> set[str]:
         """Return the requests of this redrive that stand behind the marks.
 
         Raises:

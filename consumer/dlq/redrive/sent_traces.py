@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping
 
 from consumer.dlq.redrive.record import sent_by, sent_count
 from consumer.dlq.seen_names import SeenNames
-from feedback.kafka.scan import KafkaScan, Place, resumed
+from feedback.kafka.scan import KafkaScan, resumed
+from feedback.kafka.values import Partition
 from feedback.records.envelope import Headers
 
 # So many ids that were sent twice are remembered for the answer.
@@ -34,7 +35,7 @@ class SentTraces:
         self._scan = scan
         self._redrive_id = redrive_id
         self._topics: frozenset[str] = frozenset()
-        self._positions: Mapping[Place, int] = {}
+        self._positions: Mapping[Partition, int] = {}
         self._others, self._own = SeenNames(), SeenNames()
         self.twice: list[str] = []
         self.twice_count = 0

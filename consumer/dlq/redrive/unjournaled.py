@@ -25,8 +25,9 @@ from consumer.journal.redrive_row import DONE
 from consumer.journal.redrive_rule import Redrivable
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, NotAvailable
+from feedback.kafka.outgoing import Outgoing, RecordRefused
 from feedback.kafka.scan import KafkaScan
-from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
+from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import new_request_id
 from feedback.settings.settings import Settings
 

@@ -22,7 +22,8 @@ from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.source import CommitFailed, KafkaSource, Partition
+from feedback.kafka.source import CommitFailed, KafkaSource
+from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.status import FINAL, State

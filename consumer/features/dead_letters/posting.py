@@ -14,8 +14,9 @@ from consumer.journal.records import Row
 from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.pool.outcome import Raised
+from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.reader import RecordReader
-from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import Record
 
 

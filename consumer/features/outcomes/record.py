@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from consumer.journal.records import Row
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import OUTCOME_ID, REQUEST_ID, TRACEPARENT, outcome_id
 from feedback.records.failure_headers import decimal, utf8
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from consumer.journal.records import Row
 from consumer.journal.waiting import OwedRow
 from feedback.errors import KafkaUnavailable, NotAvailable
-from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge
+from feedback.kafka.outgoing import Outgoing, RecordRefused, RecordTooLarge
 from feedback.logs import EventLog
 
 # The records on their way to Kafka at the same time.

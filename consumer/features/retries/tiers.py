@@ -25,7 +25,8 @@ from consumer.intake.context import IntakeContext
 from consumer.intake.kafka_thread import KafkaThread
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import InvalidMessage, KafkaUnavailable
-from feedback.kafka.source import CommitFailed, KafkaSource, Partition
+from feedback.kafka.source import CommitFailed, KafkaSource
+from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 

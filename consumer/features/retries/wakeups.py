@@ -13,7 +13,8 @@ from consumer.features.retries.topics import retry_topic
 from consumer.features.retries.wakeup import WakeUp
 from consumer.handlers.backoff import topic_delay_ms
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
+from feedback.kafka.outgoing import Outgoing, RecordRefused
+from feedback.kafka.writer import KafkaWriter
 from feedback.logs import EventLog
 from feedback.outages import OutageLog
 

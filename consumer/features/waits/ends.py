@@ -30,7 +30,8 @@ from consumer.loop.core import Core
 from consumer.status.availability import ServerOutage
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
+from feedback.kafka.outgoing import Outgoing, RecordRefused
+from feedback.kafka.writer import KafkaWriter
 from feedback.logs import EventLog
 from feedback.status import FINAL, State
 from feedback.statuses import StatusWrite

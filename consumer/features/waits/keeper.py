@@ -27,7 +27,8 @@ from consumer.loop.core import Core
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import InvalidMessage, KafkaUnavailable, RedisUnavailable
 from feedback.kafka.reader import RecordReader
-from feedback.kafka.source import KafkaSource, Partition
+from feedback.kafka.source import KafkaSource
+from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 

@@ -14,7 +14,7 @@ from consumer.intake.buffer import Received
 from consumer.loop.feature import Feature
 from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.writer import RecordRefused
+from feedback.kafka.outgoing import RecordRefused
 from feedback.logs import EventLog
 
 log = EventLog("onceward.waits")

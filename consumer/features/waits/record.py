@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from feedback.errors import InvalidMessage
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import MAX_EPOCH_MS, Record, check_request_id
 from feedback.records.failure_headers import (
     MAX_GENERATION,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable
 from feedback.kafka.questions import KafkaQuestions, asking
-from feedback.kafka.source import Partition
+from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
 

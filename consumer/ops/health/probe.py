@@ -15,7 +15,8 @@ from consumer.pool import Pool
 from consumer.status.availability import ServerOutage
 from consumer.status.liveness import Liveness
 from feedback.clock import monotonic_s
-from feedback.kafka.source import KafkaSource, Partition
+from feedback.kafka.source import KafkaSource
+from feedback.kafka.values import Partition
 
 
 class Probe:

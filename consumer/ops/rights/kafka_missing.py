@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 
 from consumer.handlers.declaration import Handler
@@ -10,13 +10,9 @@ from consumer.ops.rights.kafka_rights import kafka_rights
 from consumer.ops.rights.lines import admin_config, kafka_line
 from consumer.ops.rights.needed import KafkaRight, MissingRight, Resource, Role
 from consumer.ops.topics import needed_topics
-from feedback.kafka.kafka_python.rights import (
-    may_describe_group,
-    may_join_group,
-    may_write_as,
-    not_to_be_made,
-)
-from feedback.kafka.kafka_python.wire import KafkaWire
+from feedback.kafka.engines import engine_of
+from feedback.kafka.probes import RightsProbe
+from feedback.kafka.rights import not_to_be_made
 from feedback.kafka.topic_facts import TopicFacts, facts_of
 from feedback.settings.settings import Settings
 
@@ -41,9 +37,10 @@ def missing_of_kafka(
     others = [one for one in rights if one.resource is not Resource.TOPIC]
     known = [one.name for one in needed_topics(settings, handlers)]
     missing = [*_of_topics(topics, known, settings)]
-    with closing(KafkaWire(settings.kafka, timeout_s=TIMEOUT_S)) as wire:
+    engine = engine_of(settings.kafka)
+    with closing(engine.rights(settings.kafka, TIMEOUT_S)) as probe:
         for right in others:
-            if not _probe(right)(wire, right.name):
+            if not _is_given(probe, right):
                 missing += _sentences(right, right.operations, settings)
     return missing
 
@@ -91,11 +88,13 @@ def _topics_of(right: KafkaRight, known: Collection[str]) -> list[str]:
     return [one for one in known if one.startswith(right.name)] or [f"{right.name}dlq"]
 
 
-def _probe(right: KafkaRight) -> Callable[[KafkaWire, str], bool]:
+def _is_given(probe: RightsProbe, right: KafkaRight) -> bool:
     if right.resource is Resource.TRANSACTIONAL_ID:
         # A name that no partition has.
-        return lambda wire, prefix: may_write_as(wire, f"{prefix}check")
-    return may_join_group if _READ in right.operations else may_describe_group
+        return probe.may_write_as(f"{right.name}check")
+    if _READ in right.operations:
+        return probe.may_join_group(right.name)
+    return probe.may_describe_group(right.name)
 
 
 def _all(right: KafkaRight) -> frozenset[str]:

@@ -15,11 +15,30 @@ from kafka.record.memory_records import MemoryRecords
 
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.kafka_python.wire import KafkaWire
+from feedback.kafka.probes import Stretch
+from feedback.settings.settings import KafkaSection
 
 FETCH_BYTES = 1 << 20
 WAIT_MS = 500
 
-Stretch = tuple[int, int]
+
+class KafkaPythonSilences:
+    """See `feedback.kafka.probes.SilenceProbe`.
+
+    Args:
+        settings: brokers and security.
+    """
+
+    def __init__(self, settings: KafkaSection) -> None:
+        self._wire = KafkaWire(settings)
+
+    def silent(self, topic: str, partition: int, first: int, after: int) -> list[Stretch]:
+        """Return the stretches of offsets that hold no committed records."""
+        return silent(self._wire, topic, partition, first, after)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._wire.close()
 
 
 def silent(wire: KafkaWire, topic: str, partition: int, first: int, after: int) -> list[Stretch]:

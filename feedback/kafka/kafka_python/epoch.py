@@ -1,6 +1,6 @@
 """Takes a transactional id: its epoch is raised, and partitions are marked with it.
 
-See `feedback.kafka.kafka_python.fence` for its use.
+See `fence` for its use.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from kafka.protocol.producer import (
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.fencing import Fenced
 from feedback.kafka.kafka_python.wire import CoordinatorAway, KafkaWire
-from feedback.kafka.scan import Place
+from feedback.kafka.values import Partition
 
 # Of the empty transaction: an owner that dies while it takes the id delays the next one by so long.
 TRANSACTION_MS = 10_000
@@ -46,10 +47,6 @@ _SOON = (
 
 
 Answer = TypeVar("Answer")
-
-
-class Fenced(KafkaUnavailable):
-    """Another process has taken the transactional id since; nothing was written."""
 
 
 class _Soon(KafkaUnavailable):
@@ -75,7 +72,7 @@ class TransactionalId:
         self._wire = wire
         self._name = name
 
-    def take(self, places: Collection[Place]) -> Producer:
+    def take(self, places: Collection[Partition]) -> Producer:
         """Mark partitions; return the producer that may write to them, after the markers.
 
         Raises:
@@ -102,7 +99,7 @@ class TransactionalId:
         self._judge(answer.error_code)
         return Producer(answer.producer_id, answer.producer_epoch)
 
-    def _add(self, producer: Producer, places: Collection[Place]) -> None:
+    def _add(self, producer: Producer, places: Collection[Partition]) -> None:
         numbers: dict[str, list[int]] = {}
         for topic, number in sorted(places):
             numbers.setdefault(topic, []).append(number)

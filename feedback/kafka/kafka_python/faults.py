@@ -1,8 +1,10 @@
-"""The faults of security in kafka-python's errors. Pure."""
+"""kafka-python's errors as ours, and their faults of security. Pure."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kafka.errors import (
@@ -12,13 +14,25 @@ from kafka.errors import (
     IllegalSaslStateError,
     InvalidReceiveError,
     KafkaError,
+    OffsetOutOfRangeError,
     SaslAuthenticationFailedError,
+    TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
     UnsupportedSaslMechanismError,
 )
 
 from feedback.errors import KafkaUnavailable, SecurityFault, SecurityKind
+from feedback.kafka.errors import (
+    ClusterRefused,
+    GroupRefused,
+    KafkaFault,
+    OffsetGone,
+    TopicAbsent,
+    TopicExists,
+    TopicRefused,
+)
 from feedback.security import KAFKA, SettingNames, causes, fault, of_tls
 from feedback.settings.settings import KafkaSection
 
@@ -127,3 +141,42 @@ def in_words(error: BaseException) -> str:
     detail = str(error.args[0]).splitlines()[0] if error.args and error.args[0] else ""
     name = type(error).__name__
     return detail if detail.startswith(name) else f"{name} {detail}".strip()
+
+
+# The kinds of our own, the special ones first.
+_KINDS: tuple[tuple[type[KafkaError], type[KafkaFault]], ...] = (
+    (UnknownTopicOrPartitionError, TopicAbsent),
+    (TopicAlreadyExistsError, TopicExists),
+    (TopicAuthorizationFailedError, TopicRefused),
+    (GroupAuthorizationFailedError, GroupRefused),
+    (ClusterAuthorizationFailedError, ClusterRefused),
+    (OffsetOutOfRangeError, OffsetGone),
+)
+
+
+def fault_from(error: KafkaError, settings: KafkaSection, *, operation: str = "") -> KafkaFault:
+    """Return the error of the port for one of kafka-python.
+
+    Args:
+        operation: see `fault_of`.
+    """
+    kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), KafkaFault)
+    found = unavailable(kind, error, settings, operation=operation)
+    found.is_passing = bool(error.retriable)
+    return found
+
+
+@contextmanager
+def faults(settings: KafkaSection, *, operation: str = "") -> Iterator[None]:
+    """Turn an error of kafka-python in the block into one of the port.
+
+    Raises:
+        KafkaFault: Kafka did not answer, or refused the request.
+    """
+    try:
+        yield
+    except KafkaError as error:
+        raise fault_from(error, settings, operation=operation) from error
+    except (ValueError, OSError) as error:
+        # For example an invalid address, or a certificate that cannot be read.
+        raise KafkaFault(f"the [kafka] settings do not work: {error}") from error

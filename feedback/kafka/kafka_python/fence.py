@@ -36,10 +36,12 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.kafka_python.epoch import FENCED, Fenced, Producer, TransactionalId
+from feedback.kafka.fencing import Fenced
+from feedback.kafka.kafka_python.epoch import FENCED, Producer, TransactionalId
 from feedback.kafka.kafka_python.wire import KafkaWire
-from feedback.kafka.scan import Place
-from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge
+from feedback.kafka.outgoing import Outgoing, RecordRefused, RecordTooLarge
+from feedback.kafka.values import Partition
+from feedback.settings.settings import KafkaSection
 
 BATCH_BYTES = 256 * 1024
 
@@ -47,7 +49,7 @@ _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _REFUSED = (InvalidRecordError, PolicyViolationError)
 
 
-class Fence:
+class KafkaPythonFence:
     """The right to write under a name. Belongs to one thread.
 
     Args:
@@ -59,14 +61,14 @@ class Fence:
         self._wire = wire
         self._transactional_id = TransactionalId(wire, name)
         self._producer: Producer | None = None
-        self._sequences: dict[Place, int] = {}
+        self._sequences: dict[Partition, int] = {}
 
     @property
     def is_held(self) -> bool:
         """Whether the right to write is held, as far as this process knows."""
         return self._producer is not None
 
-    def take(self, places: Collection[Place]) -> None:
+    def take(self, places: Collection[Partition]) -> None:
         """Exclude all other writers from these partitions; return when they are excluded.
 
         Raises:
@@ -153,7 +155,7 @@ class Fence:
         self._wire.close()
         raise KafkaUnavailable(f"Kafka did not acknowledge: {reason}")
 
-    def _request(self, place: Place, records: bytearray) -> Any:
+    def _request(self, place: Partition, records: bytearray) -> Any:
         of_topic = ProduceRequest.TopicProduceData
         data = of_topic.PartitionProduceData(index=place[1], records=records)
         return ProduceRequest(
@@ -164,6 +166,29 @@ class Fence:
             min_version=3,
             max_version=9,
         )
+
+
+class KafkaPythonFences:
+    """See `feedback.kafka.fencing.Fences`.
+
+    Args:
+        settings: brokers and security.
+    """
+
+    def __init__(self, settings: KafkaSection) -> None:
+        self._wire = KafkaWire(settings)
+
+    def fence(self, name: str) -> KafkaPythonFence:
+        """Return the fence of a name."""
+        return KafkaPythonFence(self._wire, name)
+
+    def end(self, topic: str, partition: int) -> int:
+        """Return the offset behind a partition's last record."""
+        return self._wire.end(topic, partition)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._wire.close()
 
 
 def _batches(records: Sequence[Outgoing]) -> list[list[Outgoing]]:

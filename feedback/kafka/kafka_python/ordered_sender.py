@@ -13,7 +13,7 @@ from kafka.util import ensure_valid_topic_name
 
 from feedback.clock import monotonic_s
 from feedback.kafka.kafka_python.send_refusals import forbidden
-from feedback.kafka.kafka_python.sender import KafkaSender
+from feedback.kafka.kafka_python.sender import KafkaPythonSender
 from feedback.kafka.send_errors import RecordNotSent, TopicAway, TopicUnknown
 from feedback.settings.settings import KafkaSection
 
@@ -23,7 +23,7 @@ ABANDON_S = 2.0
 _FOR_EVER_MS = 2**31 - 1
 
 
-class OrderedSender(KafkaSender):
+class KafkaPythonOrderedSender(KafkaPythonSender):
     """Sends in the order given, for a sender that stores its records: the idempotent producer.
 
     A record never times out inside it, since the next one of its key would then go first: it tries
@@ -31,7 +31,7 @@ class OrderedSender(KafkaSender):
 
     Args:
         settings: brokers and security.
-        send_timeout_s: how long `PendingRecord.result` waits.
+        send_timeout_s: how long `KafkaPythonPending.result` waits.
         block_s: how long Kafka may take to return the metadata of topics.
         request_timeout_s: after which a request is sent again; Kafka recognises it by its number.
     """

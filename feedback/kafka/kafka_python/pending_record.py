@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from kafka.errors import KafkaError, KafkaTimeoutError
@@ -14,18 +13,10 @@ from feedback.errors import SecurityFault
 from feedback.kafka.kafka_python.faults import in_words
 from feedback.kafka.kafka_python.send_refusals import refusal_of
 from feedback.kafka.send_errors import RecordUnknown
+from feedback.kafka.sending import Coordinates
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinates:
-    """Where Kafka stored a record."""
-
-    topic: str
-    partition: int
-    offset: int
-
-
-class PendingRecord:
+class KafkaPythonPending:
     """A record on its way to Kafka.
 
     Args:

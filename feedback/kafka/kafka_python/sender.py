@@ -29,7 +29,7 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.durability import PLAIN, Durability
 from feedback.kafka.kafka_python.failures import fault_lost, why_lost
 from feedback.kafka.kafka_python.faults import fault_of, in_words
-from feedback.kafka.kafka_python.pending_record import PendingRecord
+from feedback.kafka.kafka_python.pending_record import KafkaPythonPending
 from feedback.kafka.kafka_python.send_refusals import refusal_of
 from feedback.kafka.send_errors import (
     KafkaAway,
@@ -40,15 +40,11 @@ from feedback.kafka.send_errors import (
     TopicUnknown,
     TopicUnsafe,
 )
-from feedback.kafka.topic_safety import TopicSafety
+from feedback.kafka.sending import CLOSE_GRACE_S, CLOSED, Safety
 from feedback.settings.settings import KafkaSection
 
-# A record times out inside the producer a moment after its sender has learned it.
-CLOSE_GRACE_S = 0.5
-CLOSED = "the client is closed: make a new one"
 
-
-class KafkaSender:
+class KafkaPythonSender:
     """A producer that is made at the first send, so that no earlier step waits for Kafka.
 
     Args:
@@ -56,6 +52,7 @@ class KafkaSender:
         send_timeout_s: no send waits longer, neither here nor inside the producer.
         max_request_bytes: the largest record, key and headers included.
         durability: the acknowledgements that a send waits for.
+        safety: knows which topics keep acknowledged records; None: that is not asked.
     """
 
     def __init__(
@@ -65,6 +62,7 @@ class KafkaSender:
         send_timeout_s: float,
         max_request_bytes: int,
         durability: Durability = PLAIN,
+        safety: Safety | None = None,
     ) -> None:
         self._settings = settings
         self._timeout_s = send_timeout_s
@@ -72,10 +70,7 @@ class KafkaSender:
         self._block_s = send_timeout_s
         self._max_request_bytes = max_request_bytes
         self._durability = durability
-        self._safety: TopicSafety | None = None
-        # Every topic has at least one replica in sync: its leader.
-        if durability.min_insync > 1:
-            self._safety = TopicSafety(settings, at_least=durability.min_insync)
+        self._safety = safety
         self._producer: KafkaProducer | None = None
         self._closings: list[threading.Thread] = []
         self._is_closed = False
@@ -89,7 +84,7 @@ class KafkaSender:
         value: bytes | None,
         headers: list[tuple[str, bytes]],
         deadline_s: float | None = None,
-    ) -> PendingRecord:
+    ) -> KafkaPythonPending:
         """Hand a record to the producer and return at once when the topic is known.
 
         Args:
@@ -127,7 +122,7 @@ class KafkaSender:
             raise why from error
         except (ValueError, TypeError) as error:
             raise RecordNotSent(str(error)) from error
-        return PendingRecord(
+        return KafkaPythonPending(
             future,
             deadline_s,
             lambda: self._replace(producer),
@@ -147,7 +142,7 @@ class KafkaSender:
             return False
         return self._safety is None or self._safety.knows(topic)
 
-    def _require_safe(self, safety: TopicSafety, topic: str, deadline_s: float) -> None:
+    def _require_safe(self, safety: Safety, topic: str, deadline_s: float) -> None:
         try:
             fault = safety.fault(topic, until_s=deadline_s)
         except KafkaUnavailable as error:
@@ -279,7 +274,9 @@ class KafkaSender:
             closing.join(max(0.0, until_s - monotonic_s()))
 
 
-def size_of_record(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]) -> int:
+def size_of_counted(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
+) -> int:
     """Return how many bytes kafka-python counts for a record, at most."""
     return int(DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers))
 

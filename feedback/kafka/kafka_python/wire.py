@@ -12,7 +12,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.structs import TopicPartition
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.kafka_python.admin import kafka_faults
+from feedback.kafka.kafka_python.faults import faults
 from feedback.kafka.kafka_python.sockets import closed_at_a_fault
 from feedback.settings.settings import KafkaSection
 
@@ -147,7 +147,7 @@ class KafkaWire:
     @contextmanager
     def _faults(self) -> Iterator[None]:
         try:
-            with kafka_faults(self._settings):
+            with faults(self._settings):
                 yield
         except KafkaUnavailable:
             self.close()

@@ -12,9 +12,10 @@ from consumer.journal import Journal, JournalState, Row
 from consumer.journal.dead_letters import DeadLetterRows
 from feedback.clock import epoch_ms
 from feedback.errors import NotAvailable
-from feedback.kafka.kafka_python.admin import administrator, kafka_faults
+from feedback.kafka.admin import administrator
+from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.topics import KafkaTopics
-from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import Record
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -210,9 +211,7 @@ def _remove_topics(settings: KafkaSection, topic: str, group: str) -> None:
     """Remove a topic, those made beside it, and its groups; where Kafka is away they stay."""
     with (
         suppress(NotAvailable),
-        kafka_faults(settings),
         administrator(settings, timeout_s=KAFKA_S) as admin,
     ):
-        admin.delete_topics([one for one in admin.list_topics() if one.startswith(topic)])
-        groups = [one["group_id"] for one in admin.list_groups()]
-        admin.delete_groups([one for one in groups if one.startswith(group)])
+        admin.delete_topics([one for one in admin.topics() if one.startswith(topic)])
+        admin.delete_groups([one for one in admin.groups() if one.startswith(group)])

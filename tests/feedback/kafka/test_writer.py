@@ -7,14 +7,9 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
+from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
 from feedback.kafka.reader import read_record
-from feedback.kafka.writer import (
-    KafkaWriter,
-    NotAcknowledged,
-    Outgoing,
-    RecordRefused,
-    RecordTooLarge,
-)
+from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import NULL_HEADER
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import KafkaSection

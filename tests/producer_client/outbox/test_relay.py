@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, delete
 
 from feedback.clock import epoch_ms
 from feedback.errors import WaitTimeout
-from feedback.kafka.kafka_python.ordered_sender import OrderedSender
+from feedback.kafka.kafka_python.ordered_sender import KafkaPythonOrderedSender
 from feedback.kafka.send_errors import RecordNotSent, TopicUnknown
 from feedback.records.envelope import Envelope, Record, decode_headers, payload_sha256
 from feedback.settings.settings import Settings
@@ -127,13 +127,13 @@ def test_all_that_waits_for_a_topic_that_kafka_does_not_know_is_parked_at_once(
     settings: Settings, user: Connection, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_up: list[Collection[str]] = []
-    look_up = OrderedSender.look_up
+    look_up = KafkaPythonOrderedSender.look_up
 
-    def noted(sender: OrderedSender, names: Collection[str]) -> Any:
+    def noted(sender: KafkaPythonOrderedSender, names: Collection[str]) -> Any:
         looked_up.append(names)
         return look_up(sender, names)
 
-    monkeypatch.setattr(OrderedSender, "look_up", noted)
+    monkeypatch.setattr(KafkaPythonOrderedSender, "look_up", noted)
     with Client(settings) as client, relaying(settings):
         for number in range(4000):
             client.send(b"v", key=b"%d" % number, topic="no-such-topic", connection=user)
@@ -153,7 +153,7 @@ def test_topics_that_are_unknown_hold_up_nobody_for_longer_than_one_answer(
     settings: Settings, topic: Callable[..., str]
 ) -> None:
     there = topic(1)
-    sender = OrderedSender(settings.kafka, send_timeout_s=10, block_s=5)
+    sender = KafkaPythonOrderedSender(settings.kafka, send_timeout_s=10, block_s=5)
     try:
         assert sender.look_up([there]) == {}
         for names in ([f"no-{n}" for n in range(20)], ["no-1", "no-2"]):

@@ -90,7 +90,8 @@ def test_a_forbidden_topic_is_tried_apart_and_sent_when_it_is_allowed(
         )
         send(topics["open"], 50, 75)
         eventually(lambda: sent(topics["open"]) == 75, timeout_s=LIMIT_S)
-        before = relay._senders[0]._producer
+        sender: Any = relay._senders[0]
+        before = sender._producer
         tries = relay._cooldowns._cooldowns[closed].failures
         eventually(
             lambda: relay._cooldowns._cooldowns[closed].failures > tries + 3, timeout_s=LIMIT_S
@@ -98,7 +99,7 @@ def test_a_forbidden_topic_is_tried_apart_and_sent_when_it_is_allowed(
         send(topics["open"], 75, 100)
         eventually(lambda: sent(topics["open"]) == 100, timeout_s=LIMIT_S)
         # However often it was tried: nobody else's producer has ended by it, and nothing is parked.
-        assert relay._senders[0]._producer is before is not None
+        assert sender._producer is before is not None
         assert {one["state"] for one in rows() if one["topic"] != topics["open"]} == {"WAITING"}
         for topic in (closed, hidden):
             allow(broker, topic, ACLOperation.WRITE)

@@ -10,7 +10,7 @@ from kafka.errors import KafkaTimeoutError
 from sqlalchemy import Connection
 
 from feedback.clock import monotonic_s
-from feedback.kafka.kafka_python.pending_record import PendingRecord
+from feedback.kafka.kafka_python.pending_record import KafkaPythonPending
 from feedback.kafka.send_errors import RecordNotSent
 from feedback.settings.settings import Settings
 from producer_client import Client
@@ -48,10 +48,10 @@ class Hanging:
     def look_up(self, topics: Collection[str]) -> dict[str, RecordNotSent]:
         return {}
 
-    def send(self, topic: str, *, key: bytes, value: bytes, headers: object) -> PendingRecord:
+    def send(self, topic: str, *, key: bytes, value: bytes, headers: object) -> KafkaPythonPending:
         self.sent.append(value)
         place = SimpleNamespace(topic=topic, partition=0, offset=len(self.sent))
-        return PendingRecord(Answer(None if value == b"stuck" else place), monotonic_s() + 60)
+        return KafkaPythonPending(Answer(None if value == b"stuck" else place), monotonic_s() + 60)
 
     def abandon(self) -> None:
         if b"stuck" in self.sent:
@@ -70,7 +70,7 @@ def senders(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Hanging]]:
         made.append(Hanging())
         return made[-1]
 
-    monkeypatch.setattr(relay_module, "OrderedSender", make)
+    monkeypatch.setattr(relay_module, "open_ordered_sender", make)
     yield made
     for one in made:
         one.is_over.set()

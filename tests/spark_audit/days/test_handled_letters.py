@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import ExitCode
-from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.kafka.outgoing import Outgoing
+from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import Envelope, encode_headers
 from feedback.settings.settings import KafkaSection
 from feedback.status import State

@@ -16,8 +16,7 @@ from consumer.features.waits.registry.tally import RegistryCounts
 from consumer.features.waits.registry.topics import WaitTopic
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, OncewardError
-from feedback.kafka.kafka_python.fence import Fence
-from feedback.kafka.kafka_python.wire import KafkaWire
+from feedback.kafka.fencing import Fences
 from feedback.kafka.source import KafkaSource
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
@@ -40,7 +39,7 @@ class PartitionsOwned:
 
     Args:
         source: a member of the registries' group.
-        wire: for the fences.
+        fences: the right to write letters and tombstones.
         lease_s: how long a partition stays ours without a word.
         stopping: set when the process is to end.
         on_read: called after each reading.
@@ -55,7 +54,7 @@ class PartitionsOwned:
         group: str,
         source: KafkaSource,
         table: WaitTable,
-        wire: KafkaWire,
+        fences: Fences,
         topics: Mapping[str, WaitTopic],
         lease_s: float,
         tally: RegistryCounts,
@@ -65,7 +64,7 @@ class PartitionsOwned:
         self._group = group
         self._source = source
         self._table = table
-        self._wire = wire
+        self._fences = fences
         self._topics = topics
         self._lease_s = lease_s
         self._tally = tally
@@ -125,7 +124,7 @@ class PartitionsOwned:
         """
         # Behind a transaction that is open, too, a tombstone may stand: nothing expires before it
         # was read.
-        end = self._wire.end(*owned.place)
+        end = self._fences.end(*owned.place)
         until_s, seen = monotonic_s() + SILENT_S, -1
         while (position := self._source.position(owned.place)) < end:
             if position > seen:
@@ -190,7 +189,7 @@ class PartitionsOwned:
             source=topic.source,
             position=opened.position,
             lease_end_s=began_s + self._lease_s,
-            fence=Fence(self._wire, name),
+            fence=self._fences.fence(name),
             begun=list(opened.expiries),
         )
         self._source.rewind({place: opened.position})

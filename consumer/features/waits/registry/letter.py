@@ -10,7 +10,7 @@ from consumer.features.dead_letters.letter import first_failed_at, kept_headers
 from consumer.features.waits.record import Wait
 from consumer.features.waits.registry.facts import NOBODY, Expiry, Place
 from feedback.errors import InvalidMessage
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.outgoing import Outgoing
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.envelope import (
     Envelope,

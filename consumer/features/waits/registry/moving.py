@@ -48,8 +48,8 @@ from consumer.features.waits.registry.reading import records_at
 from consumer.features.waits.registry.table import WaitTable
 from consumer.features.waits.registry.tally import RegistryCounts
 from feedback.errors import InvalidMessage
+from feedback.kafka.outgoing import Outgoing, RecordRefused
 from feedback.kafka.scan import KafkaScan, OffsetSpan
-from feedback.kafka.writer import Outgoing, RecordRefused
 from feedback.logs import EventLog
 from feedback.records.dead_letter_topics import dead_letter_topic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from consumer.features.waits.registry.facts import Expiry, Place
-from feedback.kafka.kafka_python.fence import Fence
+from feedback.kafka.fencing import Fence
 
 
 @dataclass(slots=True)

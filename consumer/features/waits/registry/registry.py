@@ -26,8 +26,8 @@ from consumer.journal.errors import JournalUnavailable
 from consumer.status.availability import ServerOutage
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, NotAvailable, RedisUnavailable
-from feedback.kafka.kafka_python.epoch import Fenced
-from feedback.kafka.kafka_python.wire import KafkaWire
+from feedback.kafka.engines import engine_of
+from feedback.kafka.fencing import Fenced
 from feedback.kafka.scan import KafkaScan
 from feedback.kafka.source import KafkaSource
 from feedback.kafka.topics import KafkaTopics, TopicMissing
@@ -86,7 +86,7 @@ class Registry:
         self._heartbeats = Heartbeats(self._store, grace_s=settings.redis.heartbeat_ttl_s)
         self._scan = KafkaScan(settings.kafka, committed_only=False)
         self._letters = KafkaScan(settings.kafka, committed_only=False)
-        self._wire = KafkaWire(settings.kafka)
+        self._fences = engine_of(settings.kafka).fences(settings.kafka)
         self._dlqs = KafkaTopics(settings.kafka, create=settings.worker.create_topics)
         self._known: dict[str, WaitTopic] = {}
         self._source: KafkaSource | None = None
@@ -128,7 +128,7 @@ class Registry:
     def close(self) -> None:
         """End in order: our partitions are free for others at once."""
         with ExitStack() as closing:
-            for one in (self._scan, self._letters, self._wire, self._table, self._store):
+            for one in (self._scan, self._letters, self._fences, self._table, self._store):
                 closing.callback(one.close)
             closing.callback(self._leave)
         log.info("waits.stopped", expired=self.tally.expired)
@@ -218,7 +218,7 @@ class Registry:
             group=self._group,
             source=self._source,
             table=self._table,
-            wire=self._wire,
+            fences=self._fences,
             topics=found,
             lease_s=self._settings.registry.lease_s,
             tally=self.tally,

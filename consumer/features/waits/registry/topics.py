@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from consumer.features.waits.record import source_topic, wait_topic
 from feedback.errors import NotAvailable
-from feedback.kafka.kafka_python.admin import administrator, kafka_faults
+from feedback.kafka.admin import administrator
+from feedback.kafka.administrator import Administrator, TopicDescription
 from feedback.kafka.topics import CLEANUP, COMPACT, topic_setting
 from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
@@ -53,25 +54,25 @@ class WaitTopics:
             KafkaUnavailable: Kafka did not answer.
             NotAvailable: a topic was named that does not exist at all, at the first look.
         """
-        with (
-            kafka_faults(self._settings),
-            administrator(self._settings, timeout_s=TIMEOUT_S) as admin,
-        ):
-            there = set(admin.list_topics())
+        with administrator(self._settings, timeout_s=TIMEOUT_S) as admin:
+            there = admin.topics()
             names = self._names(there)
             asked = sorted(names | {self._source(name) for name in names} & there)
-            described = {one["name"]: one for one in admin.describe_topics(asked) if asked}
-            self._check(admin, names, described)
+            described = {
+                name: one
+                for name, one in admin.describe(asked).items()
+                if isinstance(one, TopicDescription)
+            }
+            self._check(admin, described.keys() & names, described)
         self._has_looked = True
         return {
             name: WaitTopic(
                 name,
                 self._source(name),
-                str(described[name]["topic_id"]),
-                len(described[name]["partitions"]),
+                described[name].topic_id,
+                len(described[name].partitions),
             )
-            for name in sorted(names)
-            if not described[name]["error_code"]
+            for name in sorted(described.keys() & names)
         }
 
     def _names(self, there: Collection[str]) -> set[str]:
@@ -90,12 +91,17 @@ class WaitTopics:
     def _source(self, name: str) -> str:
         return source_topic(name, self._settings.group) or name
 
-    def _check(self, admin: Any, names: Collection[str], described: dict[str, Any]) -> None:
+    def _check(
+        self,
+        admin: Administrator,
+        names: Collection[str],
+        described: Mapping[str, TopicDescription],
+    ) -> None:
         for name in sorted(set(names) - {name for _, name in self._said}):
             source = described.get(self._source(name))
-            mine = len(described[name]["partitions"])
-            if source is not None and mine != len(source["partitions"]):
-                of_source = len(source["partitions"])
+            mine = len(described[name].partitions)
+            if source is not None and mine != len(source.partitions):
+                of_source = len(source.partitions)
                 self._warn("waits.other_partitions", name, partitions=mine, of_source=of_source)
             policy = topic_setting(admin, name, CLEANUP)
             if policy is not None and COMPACT not in policy:

@@ -19,7 +19,8 @@ from consumer.dlq.redrive.plan import RedrivePlan, Setting
 from consumer.dlq.redrive.session import Ending, NotResumed, begin, resume
 from consumer.journal.redrive_work import RedriveWork
 from feedback.errors import KafkaUnavailable, NotAvailable
-from feedback.kafka.writer import KafkaWriter, NotAcknowledged, Outgoing
+from feedback.kafka.outgoing import NotAcknowledged, Outgoing
+from feedback.kafka.writer import KafkaWriter
 from tests.consumer.dlq.redrive.conftest import PlantLetters
 from tests.consumer.dlq.redrive.planted import LETTERS, Planted
 from tests.consumer.dlq.redrive.scene import start_dlq

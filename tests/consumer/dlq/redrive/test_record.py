@@ -14,7 +14,7 @@ from consumer.journal.records import Row
 from consumer.journal.redrive_rule import Redrivable
 from consumer.journal.reopening import replacement_id
 from consumer.journal.waiting import OwedRow
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import Envelope, Headers, Record, decode_headers, payload_sha256
 from tests.consumer.dlq.test_dialects import (
     CONNECT,

@@ -23,7 +23,8 @@ from consumer.journal.resolving import Decisions
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
-from feedback.kafka.writer import KafkaWriter, RecordRefused
+from feedback.kafka.outgoing import RecordRefused
+from feedback.kafka.writer import KafkaWriter
 from tests.consumer.dlq.conftest import Dlq
 from tests.consumer.dlq.conftest import dlq as dlq
 from tests.consumer.dlq.letters import write

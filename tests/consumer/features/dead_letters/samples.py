@@ -8,7 +8,7 @@ from typing import Any
 from consumer.journal.records import Row
 from consumer.journal.waiting import OwedRow
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import Headers, Record
 from tests.consumer.samples import row
 

@@ -13,7 +13,8 @@ from consumer.handlers.dead_letters.on_error import OnError
 from consumer.handlers.declaration import Handler
 from consumer.intake.buffer import Buffer
 from consumer.loop.scheduler import Scheduler
-from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.kafka.outgoing import Outgoing
+from feedback.kafka.writer import KafkaWriter
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.envelope import Envelope, encode_headers
 from feedback.settings.settings import KafkaSection, load

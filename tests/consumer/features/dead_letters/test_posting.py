@@ -12,8 +12,8 @@ from consumer.features.outgoing.posting import Posted
 from consumer.journal.waiting import OwedRow
 from consumer.pool.outcome import Raised
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
 from feedback.kafka.topics import TopicMissing
-from feedback.kafka.writer import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
 from tests.consumer.features.dead_letters.samples import Payloads, Topics, Writer, dead
 from tests.consumer.samples import record
 

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.kafka.outgoing import Outgoing
+from feedback.kafka.writer import KafkaWriter
 from feedback.settings.settings import KafkaSection
 from feedback.status import State
 from tests.consumer.features.dead_letters.box import Box, header, headers

@@ -9,7 +9,7 @@ import pytest
 from consumer.features.outcomes.recent_ends import RecentEnds
 from consumer.features.outcomes.record import ROOM_BYTES, OutcomeRecord, value_of
 from feedback.errors import InvalidMessage
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import (
     OUTCOME_ID,
     Envelope,

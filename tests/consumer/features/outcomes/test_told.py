@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from feedback.clock import epoch_ms
-from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.kafka.outgoing import Outgoing
+from feedback.kafka.writer import KafkaWriter
 from feedback.settings.settings import KafkaSection
 from feedback.status import State
 from tests.consumer.features.outcomes.conftest import MakeOutlet

@@ -14,7 +14,7 @@ from consumer.intake.buffer import Buffer
 from consumer.intake.context import IntakeContext
 from consumer.intake.intake import Intake
 from consumer.journal.pauses import PauseRow
-from feedback.kafka.source import Partition
+from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import load
 from tests.consumer.samples import payments, record

@@ -24,9 +24,11 @@ from consumer.intake.buffer import Buffer, Received
 from consumer.journal.pauses import PauseRow
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.source import CommitFailed, KafkaSource, Partition
+from feedback.kafka.outgoing import Outgoing
+from feedback.kafka.source import CommitFailed, KafkaSource
 from feedback.kafka.topics import KafkaTopics
-from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.kafka.values import Partition
+from feedback.kafka.writer import KafkaWriter
 from feedback.settings.settings import KafkaSection, load
 from tests.consumer.cores import core_of
 from tests.consumer.samples import delivery, payments

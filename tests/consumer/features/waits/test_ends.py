@@ -18,7 +18,7 @@ from consumer.handlers.declaration import DeliveryKind
 from consumer.journal.waiting import OwedRow
 from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import Record
 from feedback.settings.settings import load
 from feedback.status import State

@@ -19,7 +19,7 @@ from consumer.features.waits.record import (
     wait_topic,
 )
 from feedback.errors import InvalidMessage
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import Record
 from feedback.records.failure_headers import ORIGINAL_OFFSET, ORIGINAL_PARTITION, ORIGINAL_TOPIC
 

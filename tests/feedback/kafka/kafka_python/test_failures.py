@@ -18,8 +18,8 @@ from kafka.errors import (
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.admin import administrator
 from feedback.kafka.kafka_python import failures as kafka_failures
-from feedback.kafka.kafka_python.admin import administrator, kafka_faults
 from feedback.kafka.kafka_python.failures import reason_of, why_lost
 from feedback.settings.sections import KafkaSection
 from onceward.servers.ports import HOST, free_port
@@ -56,7 +56,7 @@ class Said(NamedTuple):
 def _said(settings: KafkaSection) -> Said:
     began_s = monotonic_s()
     try:
-        with kafka_faults(settings), administrator(settings, timeout_s=TIMEOUT_S):
+        with administrator(settings, timeout_s=TIMEOUT_S):
             return Said("connected", None, monotonic_s() - began_s)
     except KafkaUnavailable as error:
         kind = None if error.fault is None else str(error.fault.kind)

@@ -9,17 +9,17 @@ from contextlib import ExitStack
 import pytest
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.kafka_python.epoch import Fenced
-from feedback.kafka.kafka_python.fence import Fence
+from feedback.kafka.fencing import Fenced
+from feedback.kafka.kafka_python.fence import KafkaPythonFence
 from feedback.kafka.kafka_python.wire import KafkaWire
+from feedback.kafka.outgoing import Outgoing, RecordTooLarge
 from feedback.kafka.scan import KafkaScan
-from feedback.kafka.writer import Outgoing, RecordTooLarge
 from feedback.settings.settings import KafkaSection
 from onceward.servers.ports import HOST, free_port
 from tests.stack import Servers
 
 NAME = "one-writer"
-MakeFence = Callable[..., Fence]
+MakeFence = Callable[..., KafkaPythonFence]
 
 
 def always() -> None:
@@ -37,10 +37,10 @@ def make_fence(settings: KafkaSection, group: str) -> Iterator[MakeFence]:
     """Yield a factory of fences of one name, each on connections of its own."""
     with ExitStack() as wires:
 
-        def make() -> Fence:
+        def make() -> KafkaPythonFence:
             wire = KafkaWire(settings)
             wires.callback(wire.close)
-            return Fence(wire, f"{NAME}-{group}")
+            return KafkaPythonFence(wire, f"{NAME}-{group}")
 
         yield make
 
@@ -123,5 +123,5 @@ def test_what_was_not_taken_is_not_written(
 def test_without_a_broker_it_says_so() -> None:
     wire = KafkaWire(KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}"), timeout_s=0.5)
     with pytest.raises(KafkaUnavailable):
-        Fence(wire, NAME).take([("topic", 0)])
+        KafkaPythonFence(wire, NAME).take([("topic", 0)])
     wire.close()

@@ -15,7 +15,7 @@ import pytest
 from kafka.admin import ACLOperation, KafkaAdminClient, ResourceType
 
 from feedback.errors import KafkaUnavailable, SecurityFault, SecurityKind
-from feedback.kafka.kafka_python.sender import KafkaSender
+from feedback.kafka.kafka_python.sender import KafkaPythonSender
 from feedback.kafka.source import KafkaSource
 from feedback.settings.sections import KafkaSection
 from tests.eventually import eventually
@@ -55,21 +55,21 @@ def topic(broker: SecuredKafka) -> str:
 
 
 @pytest.fixture
-def senders() -> Iterator[list[KafkaSender]]:
-    made: list[KafkaSender] = []
+def senders() -> Iterator[list[KafkaPythonSender]]:
+    made: list[KafkaPythonSender] = []
     yield made
     for one in made:
         one.close(1.0)
 
 
-def _sender(made: list[KafkaSender], broker: SecuredKafka, **named: Any) -> KafkaSender:
+def _sender(made: list[KafkaPythonSender], broker: SecuredKafka, **named: Any) -> KafkaPythonSender:
     secured = {"bootstrap_servers": broker.address, "security_protocol": "SASL_SSL"}
     settings = KafkaSection.model_validate({**secured, "ssl_cafile": str(broker.cafile), **named})
-    made.append(KafkaSender(settings, send_timeout_s=5.0, max_request_bytes=100_000))
+    made.append(KafkaPythonSender(settings, send_timeout_s=5.0, max_request_bytes=100_000))
     return made[-1]
 
 
-def _send(sender: KafkaSender, topic: str) -> object:
+def _send(sender: KafkaPythonSender, topic: str) -> object:
     return sender.send(topic, key=None, value=b"v", headers=[]).result()
 
 
@@ -81,7 +81,7 @@ def _token(user: str) -> str:
     return ".".join(one.decode() for one in words) + "."
 
 
-def _break(sender: KafkaSender) -> None:
+def _break(sender: KafkaPythonSender) -> None:
     """Close its connections, as a broker does that is started anew."""
     producer: Any = sender._producer
     manager = producer._metadata._manager
@@ -91,14 +91,14 @@ def _break(sender: KafkaSender) -> None:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_password(
-    broker: SecuredKafka, topic: str, senders: list[KafkaSender], mechanism: str
+    broker: SecuredKafka, topic: str, senders: list[KafkaPythonSender], mechanism: str
 ) -> None:
     login = {"sasl_plain_username": USER, "sasl_plain_password": FIRST}
     assert _send(_sender(senders, broker, sasl_mechanism=mechanism, **login), topic)
 
 
 def test_a_token_of_a_file(
-    broker: SecuredKafka, topic: str, senders: list[KafkaSender], tmp_path: Path
+    broker: SecuredKafka, topic: str, senders: list[KafkaPythonSender], tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
     file.write_text(f"{_token(USER)}\n")
@@ -112,7 +112,7 @@ def test_a_token_of_a_file(
 
 
 def test_a_password_that_is_renewed_needs_no_restart(
-    broker: SecuredKafka, topic: str, senders: list[KafkaSender], tmp_path: Path
+    broker: SecuredKafka, topic: str, senders: list[KafkaPythonSender], tmp_path: Path
 ) -> None:
     user, file = f"renewed-{uuid.uuid4().hex}", tmp_path / "password"
     broker.set_password(user, FIRST)
@@ -167,7 +167,8 @@ def test_a_reader_of_a_group_names_the_fault_and_goes_on_when_it_is_mended(
 
     eventually(lambda: fault() is None and source.is_joined, timeout_s=LIMIT_S)
     broker.set_password(user, SECOND)
-    for connection in list(source._consumer._coordinator._manager._conns.values()):
+    member: Any = source._member
+    for connection in list(member._consumer._coordinator._manager._conns.values()):
         connection.close()
     found = eventually(fault, timeout_s=LIMIT_S)
     assert found is not None and found.kind is SecurityKind.PASSWORD
@@ -177,7 +178,7 @@ def test_a_reader_of_a_group_names_the_fault_and_goes_on_when_it_is_mended(
 
 
 def test_a_password_file_that_is_gone_is_named(
-    broker: SecuredKafka, topic: str, senders: list[KafkaSender], tmp_path: Path
+    broker: SecuredKafka, topic: str, senders: list[KafkaPythonSender], tmp_path: Path
 ) -> None:
     gone = str(tmp_path / "gone")
     login = {"sasl_plain_username": USER, "sasl_plain_password_file": gone}
@@ -191,7 +192,7 @@ def test_a_client_certificate_that_is_missing_foreign_or_renewed(
     broker: SecuredKafka,
     authority: Authority,
     topic: str,
-    senders: list[KafkaSender],
+    senders: list[KafkaPythonSender],
     tmp_path: Path,
 ) -> None:
     mine, stranger = tmp_path / "client.crt", Authority(tmp_path, name="another authority")
@@ -226,7 +227,7 @@ def test_a_client_certificate_that_is_missing_foreign_or_renewed(
     eventually(lambda: _is_sent(sender, topic), timeout_s=LIMIT_S)
 
 
-def _is_sent(sender: KafkaSender, topic: str) -> bool:
+def _is_sent(sender: KafkaPythonSender, topic: str) -> bool:
     try:
         return bool(_send(sender, topic))
     except KafkaUnavailable:

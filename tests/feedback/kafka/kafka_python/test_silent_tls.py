@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from feedback.clock import monotonic_s
-from feedback.kafka.kafka_python.sender import KafkaSender
+from feedback.kafka.kafka_python.sender import KafkaPythonSender
 from feedback.kafka.kafka_python.sockets import HANDSHAKE_S
 from feedback.kafka.send_errors import TopicAway
 from feedback.settings.sections import KafkaSection
@@ -31,7 +31,7 @@ def silent() -> Iterator[str]:
 
 def test_a_send_ends_in_time(silent: str) -> None:
     settings = KafkaSection(bootstrap_servers=silent, security_protocol="SSL")
-    sender = KafkaSender(settings, send_timeout_s=1.0, max_request_bytes=1000)
+    sender = KafkaPythonSender(settings, send_timeout_s=1.0, max_request_bytes=1000)
     began_s = monotonic_s()
     with pytest.raises(TopicAway):
         sender.send("topic", key=None, value=b"v", headers=[])

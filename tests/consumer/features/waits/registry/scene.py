@@ -17,8 +17,9 @@ from sqlalchemy import NullPool, create_engine, text
 
 from consumer.features.waits.record import Wait, encode, tombstone, wait_topic
 from feedback.clock import epoch_ms
+from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.scan import KafkaScan
-from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.kafka.writer import KafkaWriter
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.envelope import Envelope, Record, encode_headers
 from feedback.redis.server import connect

@@ -6,7 +6,7 @@ from random import Random
 
 from consumer.features.waits.record import encode
 from feedback.clock import epoch_ms
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.outgoing import Outgoing
 from tests.consumer.features.waits.registry.conftest import MakeScene
 from tests.consumer.features.waits.registry.scene import Scene
 from tests.consumer.running import RunningWorker

@@ -1,0 +1,30 @@
+"""An engine: what a library makes of our connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from feedback.kafka.administrator import Administrator
+from feedback.kafka.fencing import Fences
+from feedback.kafka.member import GroupMember, Owner
+from feedback.kafka.partition_reader import PartitionReader, Reading
+from feedback.kafka.probes import RightsProbe, SilenceProbe
+from feedback.kafka.producer import RecordProducer
+from feedback.settings.settings import KafkaSection
+
+
+class Engine(NamedTuple):
+    """What a library makes of our connections.
+
+    The clients' senders are not of it: `feedback.kafka.sending` says why.
+    """
+
+    name: str
+    member: Callable[[KafkaSection, Sequence[str], Owner], GroupMember]
+    reader: Callable[[KafkaSection, Reading], PartitionReader]
+    administrator: Callable[[KafkaSection, float], Administrator]
+    producer: Callable[[KafkaSection, float], RecordProducer]
+    fences: Callable[[KafkaSection], Fences]
+    rights: Callable[[KafkaSection, float], RightsProbe]
+    silences: Callable[[KafkaSection], SilenceProbe]

@@ -1,0 +1,126 @@
+"""The clients' senders: single records, and how each send ended.
+
+There is one engine for them: kafka-python. librdkafka knows whether a message certainly was not
+sent, and its Python library does not say it; a client would have to call unknown what was not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from feedback.kafka.send_errors import RecordNotSent
+
+# A record times out inside the producer a moment after its sender has learned it.
+CLOSE_GRACE_S = 0.5
+CLOSED = "the client is closed: make a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Where Kafka stored a record."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Safety(Protocol):
+    """Knows which topics keep acknowledged records when a broker dies."""
+
+    def knows(self, topic: str) -> bool:
+        """Return whether a topic is known to be safe."""
+
+    def fault(self, topic: str, *, until_s: float) -> str | None:
+        """Say why a topic is not safe, None when it is.
+
+        Args:
+            until_s: monotonic time until which Kafka may answer.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer.
+        """
+
+
+class PendingRecord(Protocol):
+    """A record on its way to Kafka, and its end: coordinates, a refusal, or unknown."""
+
+    def is_settled(self, wait_s: float) -> bool:
+        """Whether its result is known, waiting for it at most so long."""
+
+    def result(self) -> Coordinates:
+        """Return the record's coordinates, waiting no longer than `send_timeout_s` after the send.
+
+        Raises:
+            RecordNotSent: the broker refused it.
+            RecordUnknown: nobody answered in time, or the connection broke.
+        """
+
+    def when_known(self, tell: Callable[[], None]) -> None:
+        """Call `tell`, in a thread of the producer, when `result` returns at once."""
+
+    async def ending(self) -> Coordinates:
+        """Return `result`, for callers that may block."""
+
+    def take_back(self) -> bool:
+        """Say that a record that was handed over cannot be taken back."""
+
+
+class KafkaSender(Protocol):
+    """Sends single records; connects at the first, so that no earlier step waits for Kafka."""
+
+    @property
+    def address(self) -> str:
+        """Kafka's address."""
+
+    def send(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes]],
+        deadline_s: float | None = None,
+    ) -> PendingRecord:
+        """Hand a record over and return at once when the topic is known.
+
+        Args:
+            deadline_s: monotonic time of its end, connecting included, if that is sooner than
+                `send_timeout_s` from now.
+
+        Raises:
+            TopicAway: Kafka is away, or the topic does not exist.
+            OutOfTime: `deadline_s` is over. After a handing over its result could not be learned.
+            SenderClosed: this sender is closed.
+            TopicUnsafe: the topic may lose acknowledged records.
+            TopicForbidden: this user may not write there.
+            RecordNotSent: the record is too large, or malformed for Kafka.
+        """
+
+    def knows(self, topic: str) -> bool:
+        """Return whether a send to the topic would be handed over without waiting."""
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Send the records under way and close for good.
+
+        Args:
+            timeout_s: how long that may take; None for `send_timeout_s`.
+        """
+
+
+class OrderedSender(KafkaSender, Protocol):
+    """Sends in the order given, for a sender that stores its records. Belongs to one thread.
+
+    A record never times out inside it, since the next one of its key would then go first: it tries
+    until `abandon`.
+    """
+
+    def look_up(self, topics: Collection[str]) -> dict[str, RecordNotSent]:
+        """Return the topics to which nothing can be sent now, each with the reason.
+
+        Kafka is asked once for all unknown topics. For all others a `send` waits for nothing.
+        """
+
+    def abandon(self) -> None:
+        """Let no unacknowledged record go out any more; the next `send` begins anew."""

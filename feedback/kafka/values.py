@@ -1,0 +1,22 @@
+"""Values of the port: those of our own that every engine takes and returns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from feedback.errors import SecurityFault
+
+# A topic's name, and the number of one of its partitions.
+Partition = tuple[str, int]
+
+
+class Away(NamedTuple):
+    """Why no broker could be reached.
+
+    Attributes:
+        reason: of the last connection that failed, in one line; empty where none has.
+        fault: the fault of security, where that is the cause.
+    """
+
+    reason: str = ""
+    fault: SecurityFault | None = None
