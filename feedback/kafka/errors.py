@@ -18,9 +18,13 @@ class KafkaFault(KafkaUnavailable):
     Attributes:
         is_passing: the same question may be answered in a moment: a leader or a coordinator is
             being chosen.
+        words: of Kafka or the engine, without an address.
+        correction: what a person has to do; empty where that is unknown.
     """
 
     is_passing = False
+    words = ""
+    correction = ""
 
 
 class TopicExists(KafkaFault):
@@ -32,15 +36,21 @@ class TopicAbsent(KafkaFault):
 
 
 class TopicRefused(KafkaFault):
-    """This user may not do that with a topic: a person has to allow it."""
+    """This user may not do that with a topic."""
+
+    correction = "allow it the topic{operation}"
 
 
 class GroupRefused(KafkaFault):
-    """This user may not do that with a group: a person has to allow it."""
+    """This user may not do that with a group."""
+
+    correction = "allow it the group, with Read and Describe"
 
 
 class ClusterRefused(KafkaFault):
-    """This user may not do that with the cluster: a person has to allow it."""
+    """This user may not do that with the cluster."""
+
+    correction = "allow it the cluster, or make the topics beforehand"
 
 
 class OffsetGone(KafkaFault):

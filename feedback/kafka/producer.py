@@ -29,6 +29,7 @@ class RecordProducer(Protocol):
         """Return how many partitions a topic has.
 
         Raises:
+            RecordRefused: no topic can have this name.
             KafkaUnavailable: Kafka or the topic is away.
         """
 

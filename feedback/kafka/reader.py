@@ -71,9 +71,11 @@ class RecordReader:
         except TopicRefused as error:
             self._disconnect()
             raise ReadForbidden(str(error)).because(error.fault) from error
-        except KafkaFault:
+        except KafkaFault as error:
             self._disconnect()
-            raise
+            if error.fault is not None or not error.words:
+                raise
+            raise KafkaUnavailable(self._away(error.words)) from error
         finally:
             self._lock.release()
 

@@ -39,9 +39,9 @@ from feedback.settings.settings import KafkaSection
 Unavailable = TypeVar("Unavailable", bound=KafkaUnavailable)
 
 _RIGHTS: dict[type[KafkaError], str] = {
-    TopicAuthorizationFailedError: "allow it the topic{operation}",
-    GroupAuthorizationFailedError: "allow it the group, with Read and Describe",
-    ClusterAuthorizationFailedError: "allow it the cluster, or make the topics beforehand",
+    TopicAuthorizationFailedError: TopicRefused.correction,
+    GroupAuthorizationFailedError: GroupRefused.correction,
+    ClusterAuthorizationFailedError: ClusterRefused.correction,
     TransactionalIdAuthorizationFailedError: "allow it the transactional id, with Write",
 }
 # A TLS alert, read as the length of a frame: type 21, version 3.x.
@@ -162,7 +162,7 @@ def fault_from(error: KafkaError, settings: KafkaSection, *, operation: str = ""
     """
     kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), KafkaFault)
     found = unavailable(kind, error, settings, operation=operation)
-    found.is_passing = bool(error.retriable)
+    found.is_passing, found.words = bool(error.retriable), in_words(error)
     return found
 
 

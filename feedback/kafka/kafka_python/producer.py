@@ -81,8 +81,11 @@ class KafkaPythonProducer:
 
     def partitions(self, topic: str) -> int:
         """Return how many partitions a topic has."""
-        with self._faults():
-            return len(self._producer.partitions_for(topic))
+        try:
+            with self._faults():
+                return len(self._producer.partitions_for(topic))
+        except ValueError as error:  # an illegal name
+            raise RecordRefused(f"ValueError {error}") from error
 
     def send(self, record: Outgoing, partition: int | None) -> _Sent:
         """Hand a record over."""
