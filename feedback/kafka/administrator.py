@@ -36,7 +36,7 @@ class NewTopic(NamedTuple):
     configs: Mapping[str, str] = {}
 
 
-class Mark(Enum):
+class OffsetMark(Enum):
     """A place in each partition that has an offset."""
 
     BEGIN = "the first record that it still has"
@@ -76,7 +76,7 @@ class Administrator(Protocol):
     def delete_groups(self, names: Collection[str]) -> None:
         """Delete groups without members."""
 
-    def offsets(self, partitions: Collection[Partition], mark: Mark) -> dict[Partition, int]:
+    def offsets(self, partitions: Collection[Partition], mark: OffsetMark) -> dict[Partition, int]:
         """Return the offset of each partition at a mark."""
 
     def offsets_at(self, partitions: Collection[Partition], epoch_ms: int) -> dict[Partition, int]:

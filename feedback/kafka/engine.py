@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from feedback.kafka.administrator import Administrator
 from feedback.kafka.fencing import Fences
-from feedback.kafka.member import GroupMember, Owner
-from feedback.kafka.partition_reader import PartitionReader, Reading
+from feedback.kafka.member import GroupMember, PartitionOwner
+from feedback.kafka.partition_reader import PartitionReader, ReadingPlan
 from feedback.kafka.probes import RightsProbe, SilenceProbe
-from feedback.kafka.producer import RecordProducer
+from feedback.kafka.producer import BatchProducer
 from feedback.settings.settings import KafkaSection
 
 
@@ -21,10 +21,10 @@ class Engine(NamedTuple):
     """
 
     name: str
-    member: Callable[[KafkaSection, Sequence[str], Owner], GroupMember]
-    reader: Callable[[KafkaSection, Reading], PartitionReader]
+    member: Callable[[KafkaSection, Sequence[str], PartitionOwner], GroupMember]
+    reader: Callable[[KafkaSection, ReadingPlan], PartitionReader]
     administrator: Callable[[KafkaSection, float], Administrator]
-    producer: Callable[[KafkaSection, float], RecordProducer]
+    producer: Callable[[KafkaSection, float], BatchProducer]
     fences: Callable[[KafkaSection], Fences]
     rights: Callable[[KafkaSection, float], RightsProbe]
     silences: Callable[[KafkaSection], SilenceProbe]

@@ -14,7 +14,7 @@ HAND_OVER_S = 3.0
 ANSWER_S = 10.0
 
 
-class Owner(NamedTuple):
+class PartitionOwner(NamedTuple):
     """Hears of partitions that come and go.
 
     An engine may call it in a thread of its own, while the member polls. Each call returns at once.

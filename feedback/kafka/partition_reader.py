@@ -9,7 +9,7 @@ from feedback.kafka.values import Away, Partition
 from feedback.records.envelope import Record
 
 
-class Reading(NamedTuple):
+class ReadingPlan(NamedTuple):
     """How partitions are read.
 
     Args:
@@ -45,7 +45,7 @@ class PartitionReader(Protocol):
         """Return new records, in offset order within each partition; none if none came in time.
 
         Raises:
-            OffsetGone: see `Reading.skips_gone`.
+            OffsetGone: see `ReadingPlan.skips_gone`.
             TopicRefused: this user may not read one of the topics.
         """
 

@@ -18,7 +18,7 @@ class SentRecord(Protocol):
         """
 
 
-class RecordProducer(Protocol):
+class BatchProducer(Protocol):
     """Writes records in batches; connected. Belongs to one thread.
 
     It gives a record up after the time that it was made with, and does nothing in its own right to

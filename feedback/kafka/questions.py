@@ -10,7 +10,7 @@ from typing import TypeVar
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable
 from feedback.kafka.admin import administrator
-from feedback.kafka.administrator import Administrator, Mark, TopicDescription
+from feedback.kafka.administrator import Administrator, OffsetMark, TopicDescription
 from feedback.kafka.errors import GroupRefused, KafkaFault, TopicAbsent, TopicRefused
 from feedback.kafka.values import Partition
 from feedback.settings.settings import KafkaSection
@@ -71,15 +71,15 @@ class KafkaQuestions:
 
     def begins(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Return the offset of the first record that each partition still has."""
-        return self._offsets(partitions, Mark.BEGIN)
+        return self._offsets(partitions, OffsetMark.BEGIN)
 
     def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Return the offset after the last record of each partition, open transactions included."""
-        return self._offsets(partitions, Mark.END)
+        return self._offsets(partitions, OffsetMark.END)
 
     def committed_ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Return the offset of each partition before which all transactions have ended."""
-        return self._offsets(partitions, Mark.COMMITTED_END)
+        return self._offsets(partitions, OffsetMark.COMMITTED_END)
 
     def at_time(self, partitions: Collection[Partition], epoch_ms: int) -> dict[Partition, int]:
         """Return the offset of the first record of each partition that is not before a time; -1
@@ -95,7 +95,7 @@ class KafkaQuestions:
         wanted = {group: [*partitions] for group, partitions in asked.items()}
         return _patiently(lambda: self._admin.group_offsets(wanted))
 
-    def _offsets(self, partitions: Collection[Partition], mark: Mark) -> dict[Partition, int]:
+    def _offsets(self, partitions: Collection[Partition], mark: OffsetMark) -> dict[Partition, int]:
         return _patiently(lambda: self._admin.offsets(partitions, mark))
 
 

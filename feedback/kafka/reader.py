@@ -18,7 +18,7 @@ from feedback.kafka.admin import administrator
 from feedback.kafka.administrator import TopicDescription
 from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import KafkaFault, OffsetGone, TopicAbsent, TopicRefused
-from feedback.kafka.partition_reader import PartitionReader, Reading
+from feedback.kafka.partition_reader import PartitionReader, ReadingPlan
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -109,7 +109,7 @@ class RecordReader:
 
     def _connected(self, deadline_s: float) -> PartitionReader:
         if self._reader is None:
-            reading = Reading(FETCH_BYTES, FETCH_BYTES, connect_s=deadline_s - monotonic_s())
+            reading = ReadingPlan(FETCH_BYTES, FETCH_BYTES, connect_s=deadline_s - monotonic_s())
             self._reader = engine_of(self._settings).reader(self._settings, reading)
         return self._reader
 

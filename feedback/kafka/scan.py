@@ -13,10 +13,10 @@ from typing import NamedTuple
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.admin import administrator
-from feedback.kafka.administrator import Administrator, Mark, TopicDescription
+from feedback.kafka.administrator import Administrator, OffsetMark, TopicDescription
 from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import TopicAbsent
-from feedback.kafka.partition_reader import PartitionReader, Reading
+from feedback.kafka.partition_reader import PartitionReader, ReadingPlan
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -112,8 +112,10 @@ class KafkaScan:
         with administrator(self._settings, timeout_s=self._timeout_s) as admin:
             places = _places(admin, wanted)
             # The end first, so that no span ends before it begins.
-            ends = admin.offsets(places, Mark.COMMITTED_END if self._committed_only else Mark.END)
-            begins = admin.offsets(places, Mark.BEGIN)
+            ends = admin.offsets(
+                places, OffsetMark.COMMITTED_END if self._committed_only else OffsetMark.END
+            )
+            begins = admin.offsets(places, OffsetMark.BEGIN)
             if since_ms is not None:
                 found = admin.offsets_at(places, max(0, since_ms))
                 begins = {one: ends[one] if found[one] < 0 else found[one] for one in places}
@@ -159,7 +161,7 @@ class KafkaScan:
 
     def _connected(self) -> PartitionReader:
         if self._reader is None:
-            reading = Reading(
+            reading = ReadingPlan(
                 FETCH_BYTES,
                 PARTITION_FETCH_BYTES,
                 connect_s=self._timeout_s,

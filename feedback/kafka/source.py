@@ -12,7 +12,7 @@ from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
-from feedback.kafka.member import Owner
+from feedback.kafka.member import PartitionOwner
 from feedback.kafka.partition_quarantine import SetAside
 from feedback.kafka.values import Partition
 from feedback.logs import EventLog
@@ -75,7 +75,7 @@ class KafkaSource:
         self.is_away = False
         self.unclaimed: Unclaimed = nothing_unclaimed
         self._coordinated_s = monotonic_s()
-        owner = Owner(self._stay_paused, self._give_up, self._given_up)
+        owner = PartitionOwner(self._stay_paused, self._give_up, self._given_up)
         self._member = engine_of(settings).member(settings, topics, owner)
 
     def missing(self, topics: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.engines import engine_of
 from feedback.kafka.outgoing import Outgoing, RecordRefused
-from feedback.kafka.producer import RecordProducer, SentRecord
+from feedback.kafka.producer import BatchProducer, SentRecord
 from feedback.settings.settings import KafkaSection
 
 
@@ -26,7 +26,7 @@ class KafkaWriter:
     def __init__(self, settings: KafkaSection, *, timeout_s: float = 5.0) -> None:
         self._settings = settings
         self._timeout_s = timeout_s
-        self._producer: RecordProducer | None = None
+        self._producer: BatchProducer | None = None
 
     def prepare(self, topics: Iterable[str]) -> None:
         """Connect and load these topics' metadata, so that the first record need not wait.
@@ -79,7 +79,7 @@ class KafkaWriter:
             away[one.topic] = error
             return error
 
-    def _connected(self) -> RecordProducer:
+    def _connected(self) -> BatchProducer:
         if self._producer is None:
             self._producer = engine_of(self._settings).producer(self._settings, self._timeout_s)
         return self._producer

@@ -10,7 +10,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, for_code
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
-from feedback.kafka.administrator import Mark, NewTopic, TopicDescription
+from feedback.kafka.administrator import NewTopic, OffsetMark, TopicDescription
 from feedback.kafka.errors import KafkaFault, TopicExists
 from feedback.kafka.kafka_python.admin import connect_administrator
 from feedback.kafka.kafka_python.faults import fault_from, faults
@@ -18,9 +18,9 @@ from feedback.kafka.values import Partition
 from feedback.settings.settings import KafkaSection
 
 _MARKS = {
-    Mark.BEGIN: (OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
-    Mark.END: (OffsetSpec.LATEST, IsolationLevel.READ_UNCOMMITTED),
-    Mark.COMMITTED_END: (OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED),
+    OffsetMark.BEGIN: (OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
+    OffsetMark.END: (OffsetSpec.LATEST, IsolationLevel.READ_UNCOMMITTED),
+    OffsetMark.COMMITTED_END: (OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED),
 }
 
 
@@ -107,7 +107,7 @@ class KafkaPythonAdministrator:
         with faults(self._settings):
             self._admin.delete_groups([*names])
 
-    def offsets(self, partitions: Collection[Partition], mark: Mark) -> dict[Partition, int]:
+    def offsets(self, partitions: Collection[Partition], mark: OffsetMark) -> dict[Partition, int]:
         """Return the offset of each partition at a mark."""
         return self._offsets(partitions, *_MARKS[mark])
 

@@ -73,7 +73,7 @@ class TransactionalId:
         self._name = name
 
     def take(self, places: Collection[Partition]) -> Producer:
-        """Mark partitions; return the producer that may write to them, after the markers.
+        """OffsetMark partitions; return the producer that may write to them, after the markers.
 
         Raises:
             Fenced: another process takes the id at the same time.

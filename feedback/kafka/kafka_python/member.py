@@ -27,7 +27,7 @@ from feedback.kafka.kafka_python.failures import fault_lost, why_lost
 from feedback.kafka.kafka_python.faults import fault_from
 from feedback.kafka.kafka_python.membership import SHORTEST_POLL_S, mend
 from feedback.kafka.kafka_python.records import record_of
-from feedback.kafka.member import ANSWER_S, HAND_OVER_S, Owner
+from feedback.kafka.member import ANSWER_S, HAND_OVER_S, PartitionOwner
 from feedback.kafka.values import Away, Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -52,7 +52,9 @@ class KafkaPythonMember:
         owner: hears of partitions that come and go, in kafka-python's thread.
     """
 
-    def __init__(self, settings: KafkaSection, topics: Sequence[str], owner: Owner) -> None:
+    def __init__(
+        self, settings: KafkaSection, topics: Sequence[str], owner: PartitionOwner
+    ) -> None:
         self._settings = settings
         self._owner = owner
         with self._faults():

@@ -16,7 +16,7 @@ from feedback.kafka.kafka_python.failures import fault_lost, why_lost
 from feedback.kafka.kafka_python.faults import faults
 from feedback.kafka.kafka_python.records import record_of
 from feedback.kafka.kafka_python.sockets import closed_at_a_fault
-from feedback.kafka.partition_reader import Reading
+from feedback.kafka.partition_reader import ReadingPlan
 from feedback.kafka.values import Away, Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -31,7 +31,7 @@ class KafkaPythonReader:
         settings: brokers and security; no group is joined, nothing is committed.
     """
 
-    def __init__(self, settings: KafkaSection, reading: Reading) -> None:
+    def __init__(self, settings: KafkaSection, reading: ReadingPlan) -> None:
         self._settings = settings
         isolation = "read_committed" if reading.committed_only else "read_uncommitted"
         with faults(settings), closed_at_a_fault() as connect:

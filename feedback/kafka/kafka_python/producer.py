@@ -42,7 +42,7 @@ _REFUSED = (InvalidRecordError, PolicyViolationError)
 
 
 class KafkaPythonProducer:
-    """See `feedback.kafka.producer.RecordProducer`.
+    """See `feedback.kafka.producer.BatchProducer`.
 
     Args:
         settings: brokers and security.
