@@ -125,8 +125,9 @@ def _look_at_kafka(settings: Settings) -> str:
         source.close()
     where = settings.kafka.bootstrap_servers
     if missing:
-        raise NotAvailable(f"{where} (protocol of {version}) {not_there(settings.kafka, missing)}")
-    return f"{where}, protocol of {version}, {len(topics)} topics there"
+        raise NotAvailable(f"{where} {not_there(settings.kafka, missing)}")
+    protocol = f", protocol of {version}" if version else ""
+    return f"{where}{protocol}, {len(topics)} topics there"
 
 
 def _handlers(settings: Settings) -> tuple[Handler, ...]:

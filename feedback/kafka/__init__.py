@@ -16,5 +16,6 @@ The port, small Protocols that an engine fulfils: `member`, `partition_reader`, 
 `administrator`, `fencing`, `probes`. `values` and `errors` are what they take, return and raise.
 `engine` holds one of each; `engines` chooses by the settings.
 
-The engines: `kafka_python`.
+The engines: `kafka_python`, and `confluent` with librdkafka, which leaves to the first what it has
+not.
 """

@@ -5,12 +5,24 @@ Engines are imported when one is needed, since each loads its library.
 
 from __future__ import annotations
 
+from feedback.errors import SettingsError
 from feedback.kafka.engine import Engine
 from feedback.settings.settings import KafkaSection
 
 
 def engine_of(settings: KafkaSection) -> Engine:
-    """Return the engine of these settings."""
+    """Return the engine of these settings.
+
+    Raises:
+        SettingsError: its library is not installed.
+    """
     from feedback.kafka.kafka_python.engine import KAFKA_PYTHON
 
-    return KAFKA_PYTHON
+    if settings.client != "confluent":
+        return KAFKA_PYTHON
+    try:
+        from feedback.kafka.confluent.engine import confluent
+    except ImportError as error:
+        needed = "pip install 'onceward[confluent]'"
+        raise SettingsError(f"[kafka] client = confluent: {needed} ({error})") from error
+    return confluent(KAFKA_PYTHON)

@@ -42,6 +42,7 @@ _NOT_OF_CLIENTS = {
     "session_timeout_s",
     "max_poll_interval_s",
     "assignor",
+    "client",
     "sasl_plain_password_file",
     "sasl_oauth_token_file",
 }
@@ -54,13 +55,14 @@ class _Section(BaseModel):
 
 
 class KafkaSection(_Section):
-    """`[kafka]`: where the brokers are, the group, and kafka-python's security settings."""
+    """`[kafka]`: where the brokers are, the group, and security by kafka-python's names."""
 
     bootstrap_servers: str = "127.0.0.1:9092"
     group: str = Field("onceward", pattern=r"^[a-zA-Z0-9._-]{1,200}$")
     session_timeout_s: Seconds = 6.0
     max_poll_interval_s: Seconds = 300.0
     assignor: str = Field("eager", pattern=r"^(eager|cooperative)$")
+    client: str = Field("auto", pattern=r"^(auto|confluent|kafka-python)$")
     client_id: str = "onceward"
     security_protocol: str = Field(
         "PLAINTEXT", pattern=r"^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$"

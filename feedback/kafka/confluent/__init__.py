@@ -1,0 +1,16 @@
+"""The engine that is built on confluent-kafka, with librdkafka in it; its synchronous API.
+
+- `engine` is the whole of it, for the port. What it has not, kafka-python's engine has.
+- `member` is a member of a group; `standing` is what librdkafka says of its group and brokers.
+- `connection` maps our settings, and refuses by name those that librdkafka has not.
+- `faults` turns librdkafka's errors into ours.
+- `records` converts its records; a header whose name is not UTF-8 it cannot give.
+
+Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a real broker:
+- A client is made without a broker, and says nothing of brokers that are away but in a callback.
+- A synchronous commit waits 45 s for a coordinator; no setting makes that shorter.
+- `consume` returns when it has all records that it may return, or at its time limit; `poll` at the
+  first. Both call us back about partitions, errors and statistics, in the caller's thread.
+- A partition's end is an event, with the offset behind marks of transactions.
+- It is not safe to use after a fork: clients are made in processes that do not fork.
+"""

@@ -1,0 +1,109 @@
+"""librdkafka's errors as ours, and their faults of security. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from feedback.errors import SecurityFault, SecurityKind
+from feedback.kafka.errors import (
+    ClusterRefused,
+    GroupRefused,
+    KafkaFault,
+    OffsetGone,
+    TopicAbsent,
+    TopicExists,
+    TopicRefused,
+)
+from feedback.security import KAFKA, fault, of_tls_words
+from feedback.settings.settings import KafkaSection
+
+_KINDS: dict[int, type[KafkaFault]] = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART: TopicAbsent,
+    KafkaError._UNKNOWN_TOPIC: TopicAbsent,
+    KafkaError._UNKNOWN_PARTITION: TopicAbsent,
+    KafkaError.TOPIC_ALREADY_EXISTS: TopicExists,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: TopicRefused,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: GroupRefused,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: ClusterRefused,
+    KafkaError.OFFSET_OUT_OF_RANGE: OffsetGone,
+    KafkaError._AUTO_OFFSET_RESET: OffsetGone,
+}
+_PASSING = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._WAIT_COORD,
+}
+_LONGEST = 200
+
+
+def fault_of(error: Any, settings: KafkaSection, *, operation: str = "") -> SecurityFault | None:
+    """Return the fault of security behind an error; None where there is none.
+
+    Args:
+        error: librdkafka's.
+        operation: on topics, as `Read`, where the caller knows it: brokers do not say it.
+    """
+    words = words_of(error)
+    code = error.code()
+    if code == KafkaError._AUTHENTICATION:
+        if "unsupported" in words.lower():
+            now = f"change [kafka] sasl_mechanism = {settings.sasl_mechanism}"
+            return fault(SecurityKind.MECHANISM, KAFKA, words, more=now)
+        return fault(SecurityKind.PASSWORD, KAFKA, words)
+    if code == KafkaError._SSL:
+        tls = _of_tls(words)
+        return None if tls is None else fault(tls, KAFKA, words)
+    kind = _KINDS.get(code)
+    if kind is not None and kind.correction:
+        more = kind.correction.format(operation=f", with {operation}" if operation else "")
+        return fault(SecurityKind.RIGHT, KAFKA, words, more=more)
+    return None
+
+
+def fault_from(error: Any, settings: KafkaSection, *, operation: str = "") -> KafkaFault:
+    """Return the error of the port for one of librdkafka."""
+    found = fault_of(error, settings, operation=operation)
+    said = words_of(error) if found is None else found.said
+    kind = _KINDS.get(error.code(), KafkaFault)
+    ours = kind(f"Kafka at {settings.bootstrap_servers}: {said}").because(found)
+    ours.is_passing, ours.words = error.code() in _PASSING, words_of(error)
+    return ours
+
+
+def _of_tls(words: str) -> SecurityKind | None:
+    """Return the kind of a fault of TLS by the words of OpenSSL in librdkafka's."""
+    plain = words.lower()
+    if "certificate verify failed" not in plain:
+        return of_tls_words(words)
+    if "expired" in plain or "not yet valid" in plain:
+        return SecurityKind.EXPIRED
+    return SecurityKind.HOST_NAME if "mismatch" in plain else SecurityKind.UNTRUSTED
+
+
+@contextmanager
+def faults(settings: KafkaSection, *, operation: str = "") -> Iterator[None]:
+    """Turn an error of librdkafka in the block into one of the port.
+
+    Raises:
+        KafkaFault: Kafka did not answer, or refused the request.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        raise fault_from(error.args[0], settings, operation=operation) from error
+
+
+def words_of(error: Any) -> str:
+    """Return librdkafka's name and words of an error, in one line."""
+    text = " ".join(str(error.str()).split())[:_LONGEST]
+    return f"{error.name()} {text}".strip()

@@ -1,0 +1,356 @@
+"""A member of a group, on librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from feedback.clock import monotonic_s
+from feedback.kafka.confluent.connection import connection
+from feedback.kafka.confluent.faults import fault_from, faults
+from feedback.kafka.confluent.records import ReadAnew, record_of
+from feedback.kafka.confluent.standing import Standing
+from feedback.kafka.errors import KafkaFault, PartitionsFailed
+from feedback.kafka.member import ANSWER_S, PartitionOwner
+from feedback.kafka.values import Away, Partition
+from feedback.records.envelope import Record
+from feedback.settings.sections import METADATA_MAX_AGE_MS
+from feedback.settings.settings import KafkaSection
+
+ASSIGNORS = {"eager": "range,roundrobin", "cooperative": "cooperative-sticky"}
+READ = "Read"  # the operation on topics for which brokers may refuse us
+# How long brokers may take to say which topics there are, while a poll waits.
+_LOOK_S = 0.5
+# A record's share of the memory is its size; so much is fetched ahead.
+_AHEAD_KIB = 16_384
+_NOT_KNOWN = -1001
+# Events that are no answer of a broker to us.
+_PASSED_OVER = {
+    KafkaError._MAX_POLL_EXCEEDED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+}
+
+
+class ConfluentMember:
+    """See `feedback.kafka.member.GroupMember`.
+
+    Args:
+        settings: brokers, group and security.
+        topics: the topics to subscribe to.
+        owner: hears of partitions that come and go, within `poll` and `close`.
+        read_anew: for records that confluent-kafka cannot give.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSection,
+        topics: Sequence[str],
+        owner: PartitionOwner,
+        read_anew: ReadAnew,
+    ) -> None:
+        self._settings = settings
+        self._owner = owner
+        self._read_anew = read_anew
+        self._standing = Standing(settings)
+        self._assigned: set[Partition] = set()
+        self._paused: set[Partition] = set()
+        self._next: dict[Partition, int] = {}
+        self._seeks: dict[Partition, int] = {}
+        self._is_cooperative = settings.assignor == "cooperative"
+        self._owed: list[KafkaFault] = []
+        self._polled: list[Any] = []
+        self._topics = tuple(topics)
+        self._counts: dict[str, int] = {}
+        self._counted_s = float("-inf")
+        # A commit waits for longer than its callers, and those of one member keep their order.
+        self._commits = ThreadPoolExecutor(1, thread_name_prefix="onceward-commit")
+        try:
+            with faults(settings):
+                self._consumer = Consumer(
+                    {
+                        **connection(settings),
+                        **self._standing.properties(),
+                        "group.id": settings.group,
+                        "enable.auto.commit": False,
+                        "enable.auto.offset.store": False,
+                        "auto.offset.reset": "earliest",
+                        "isolation.level": "read_committed",
+                        "allow.auto.create.topics": False,
+                        "enable.partition.eof": True,
+                        "session.timeout.ms": int(settings.session_timeout_s * 1000),
+                        "max.poll.interval.ms": int(
+                            max(settings.max_poll_interval_s, settings.session_timeout_s) * 1000
+                        ),
+                        "heartbeat.interval.ms": min(
+                            3000, int(settings.session_timeout_s * 1000 / 3)
+                        ),
+                        "partition.assignment.strategy": ASSIGNORS[settings.assignor],
+                        "socket.timeout.ms": int(ANSWER_S * 1000),
+                        "queued.max.messages.kbytes": _AHEAD_KIB,
+                        # Where so much is fetched, the next fetch is to follow soon.
+                        "fetch.queue.backoff.ms": 20,
+                    }
+                )
+            self._await_broker()
+        except BaseException:
+            self._commits.shutdown(wait=False)
+            raise
+        if topics:
+            with faults(settings):
+                self._consumer.subscribe(
+                    [*topics],
+                    on_assign=self._hear_assigned,
+                    on_revoke=self._hear_revoked,
+                    on_lost=self._hear_lost,
+                )
+
+    def poll(self, timeout_s: float, *, max_records: int) -> list[Record]:
+        """Return new records."""
+        if self._owed:
+            raise self._owed.pop(0)
+        self._seek_again()
+        self._polled = []
+        with faults(self._settings, operation=READ):
+            first = self._consumer.poll(timeout_s)
+            if first is not None:
+                self._polled.append(first)
+                if max_records > 1:
+                    # Those that are there already.
+                    self._polled += self._consumer.consume(max_records - 1, 0)
+        records = [one for message in self._polled for one in self._taken(message)]
+        if self._owed and not records:
+            raise self._owed.pop(0)
+        return records
+
+    def _taken(self, message: Any) -> list[Record]:
+        """Return the record of a message; an event has none."""
+        place = (message.topic(), message.partition())
+        error = message.error()
+        if error is not None:
+            self._hear_event(place, message.offset(), error)
+            return []
+        # A rebalance, a pause or a seek may have come after it was fetched.
+        if place not in self._assigned or place in self._paused or place in self._seeks:
+            return []
+        self._standing.is_up = True
+        self._next[place] = message.offset() + 1
+        return [record_of(message, self._read_anew)]
+
+    def _hear_event(self, place: Partition, offset: int, error: Any) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            if place in self._assigned and place not in self._seeks:
+                self._next[place] = offset
+            return
+        if error.code() in _PASSED_OVER:
+            self._counted_s = float("-inf")
+            return
+        fault = fault_from(error, self._settings, operation=READ)
+        of_topic = {one for one in self._assigned if one[0] == place[0]}
+        failed = of_topic & {place} or of_topic
+        if failed and not fault.is_passing:
+            self._owed.append(PartitionsFailed(str(fault), failed).because(fault.fault))
+        elif not fault.is_passing:
+            self._owed.append(fault)
+
+    def is_coordinated(self) -> bool:
+        """Whether a broker coordinates the group."""
+        return self._standing.is_up
+
+    def is_stable(self) -> bool:
+        """Whether the group is stable with this member in it."""
+        return self._standing.is_steady
+
+    def why_away(self, *, since_s: float) -> Away:
+        """Return why no connection was made."""
+        return self._standing.why_away(since_s=since_s)
+
+    def assigned(self) -> frozenset[Partition]:
+        """Return the partitions that are this member's now."""
+        return frozenset(self._assigned)
+
+    def paused(self) -> frozenset[Partition]:
+        """Return those of its partitions that are paused."""
+        return frozenset(self._paused)
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Return no records of these partitions from the next poll on."""
+        new = self._assigned.intersection(partitions) - self._paused
+        if new:
+            self._consumer.pause([TopicPartition(*one) for one in new])
+            self._paused |= new
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        """Return records of these partitions again."""
+        again = self._paused.intersection(partitions)
+        if again:
+            self._consumer.resume([TopicPartition(*one) for one in again])
+            self._paused -= again
+
+    def seek(self, offsets: Mapping[Partition, int]) -> None:
+        """Read on from these offsets."""
+        for one in self._assigned.intersection(offsets):
+            self._seeks[one] = self._next[one] = offsets[one]
+        self._seek_again()
+
+    def _seek_again(self) -> None:
+        """Seek where that was not possible yet: a partition that is new is not being read."""
+        for one, offset in list(self._seeks.items()):
+            try:
+                self._consumer.seek(TopicPartition(*one, offset))
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._STATE:
+                    raise fault_from(error.args[0], self._settings) from error
+            else:
+                del self._seeks[one]
+
+    def position(self, partition: Partition) -> int:
+        """Return the next offset to read."""
+        return self._next.get(partition, -1)
+
+    def is_read(self, partition: Partition) -> bool:
+        """Whether a partition was read to its end."""
+        if partition not in self._assigned or partition not in self._next:
+            return False
+        with suppress(KafkaException):
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
+            return bool(0 <= end <= self._next[partition])
+        return False
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit the next offset to read of each partition."""
+        with faults(self._settings, operation=READ):
+            under_way = self._commits.submit(self._commit, offsets)
+            try:
+                under_way.result(ANSWER_S)
+            except TimeoutError as error:
+                under_way.cancel()
+                where = f"Kafka at {self._settings.bootstrap_servers}"
+                raise KafkaFault(f"{where} did not answer to a commit in time") from error
+
+    def _commit(self, offsets: Mapping[Partition, int]) -> None:
+        wanted = [TopicPartition(*one, offset) for one, offset in offsets.items()]
+        if not wanted:
+            return
+        with faults(self._settings, operation=READ):
+            answers = self._consumer.commit(offsets=wanted, asynchronous=False)
+        for one in answers or ():
+            if one.error is not None:
+                raise fault_from(one.error, self._settings, operation=READ)
+
+    def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """Return the committed offset of each partition."""
+        asked = [TopicPartition(*one) for one in partitions]
+        if not asked:
+            return {}
+        with faults(self._settings, operation=READ):
+            answers = self._consumer.committed(asked, timeout=ANSWER_S)
+        for one in answers:
+            if one.error is not None:
+                raise fault_from(one.error, self._settings, operation=READ)
+        return {(one.topic, one.partition): max(0, one.offset) for one in answers}
+
+    def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        """Return the partitions of topics."""
+        if monotonic_s() - self._counted_s > METADATA_MAX_AGE_MS / 1000:
+            self._counted_s = monotonic_s()
+            with suppress(KafkaException):
+                for topic in topics:
+                    found = self._consumer.list_topics(topic, timeout=_LOOK_S).topics[topic]
+                    self._counts[topic] = 0 if found.error else len(found.partitions)
+        return {one: self._counts.get(one, 0) for one in topics}
+
+    def topics(self) -> frozenset[str]:
+        """Return the names of all topics."""
+        with faults(self._settings):
+            return frozenset(self._consumer.list_topics(timeout=ANSWER_S).topics)
+
+    def broker_version(self) -> str:
+        """Return nothing: librdkafka does not tell it."""
+        return ""
+
+    def close(self) -> None:
+        """Leave the group."""
+        try:
+            with faults(self._settings):
+                self._consumer.close()
+        finally:
+            self._commits.shutdown(wait=False, cancel_futures=True)
+
+    def _await_broker(self) -> None:
+        """Return when a broker has answered.
+
+        Raises:
+            KafkaFault: none did; with the fault of security, as soon as that is known.
+        """
+        began_s = monotonic_s()
+        while True:
+            try:
+                self._consumer.list_topics(timeout=_LOOK_S)
+            except KafkaException as error:
+                self._consumer.poll(0)  # errors are told to us within
+                why = self._standing.why_away(since_s=began_s)
+                if why.fault is not None or monotonic_s() - began_s > ANSWER_S:
+                    self._consumer.close()
+                    said = fault_from(error.args[0], self._settings)
+                    reason = why.reason or said.words
+                    where = f"Kafka at {self._settings.bootstrap_servers}"
+                    raise KafkaFault(f"{where}: {reason}").because(why.fault) from error
+            else:
+                self._standing.forget()
+                return
+
+    # partitions come and go, within a poll or the closing -----------------------------------------
+
+    def _hear_assigned(self, consumer: Any, assigned: list[Any]) -> None:
+        new = {(one.topic, one.partition) for one in assigned}
+        (consumer.incremental_assign if self._is_cooperative else consumer.assign)(assigned)
+        self._assigned = self._assigned | new if self._is_cooperative else new
+        self._standing.is_steady = self._standing.is_up = True
+        self.pause(self._owner.take(frozenset(new)))
+
+    def _hear_revoked(self, consumer: Any, revoked: list[Any]) -> None:
+        partitions = frozenset((one.topic, one.partition) for one in revoked)
+        again = self._owner.give_up(partitions)
+        if again:
+            self._owner.given_up(again, self._refusal_of_handing_over(again))
+        self._drop(consumer, partitions, revoked)
+
+    def _refusal_of_handing_over(self, offsets: Mapping[Partition, int]) -> str:
+        """Commit for the next owner; return why that failed, in a word."""
+        if not self._standing.is_up:
+            return "NoCoordinator"  # it would be waited for
+        try:
+            # In this thread: from another one a commit is answered after this callback's end.
+            self._commit(offsets)
+        except KafkaFault as error:
+            return type(error).__name__
+        return ""
+
+    def _hear_lost(self, consumer: Any, lost: list[Any]) -> None:
+        partitions = frozenset((one.topic, one.partition) for one in lost)
+        again = self._owner.give_up(partitions)
+        if again:
+            self._owner.given_up(again, "lost")
+        self._drop(consumer, partitions, lost)
+
+    def _drop(self, consumer: Any, partitions: frozenset[Partition], gone: list[Any]) -> None:
+        self._standing.is_steady = False
+        # Polled before they were taken away: their next owner reads them, or we do again.
+        self._polled = [
+            one for one in self._polled if (one.topic(), one.partition()) not in partitions
+        ]
+        self._assigned -= partitions
+        self._paused -= partitions
+        for one in partitions:
+            self._next.pop(one, None)
+            self._seeks.pop(one, None)
+        if self._is_cooperative:
+            consumer.incremental_unassign(gone)
+        else:
+            consumer.unassign()

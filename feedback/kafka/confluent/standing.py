@@ -1,0 +1,87 @@
+"""What librdkafka says of its group and its brokers, in callbacks of the polling thread."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError
+
+from feedback.clock import monotonic_s
+from feedback.errors import SecurityFault
+from feedback.kafka.confluent.faults import fault_of, words_of
+from feedback.kafka.listener import fault_of_listener
+from feedback.kafka.values import Away
+from feedback.settings.settings import KafkaSection
+
+# How often librdkafka describes itself.
+STATISTICS_MS = 500
+
+
+class _Failure(NamedTuple):
+    at_s: float
+    words: str
+    fault: SecurityFault | None
+
+
+class Standing:
+    """Hears errors and statistics of one client. Belongs to one thread.
+
+    Attributes:
+        is_up: a broker coordinates the group.
+        is_steady: the group's members have their partitions, and this member is one of them.
+    """
+
+    def __init__(self, settings: KafkaSection) -> None:
+        self._settings = settings
+        self._failure: _Failure | None = None
+        self._asked = False
+        self.is_up = False
+        self.is_steady = False
+
+    def properties(self) -> dict[str, Any]:
+        """Return the properties by which a client calls back."""
+        return {
+            "error_cb": self.hear_error,
+            "stats_cb": self._hear_statistics,
+            "statistics.interval.ms": STATISTICS_MS,
+        }
+
+    def hear_error(self, error: Any) -> None:
+        """Hear of a failed connection."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.is_up = False
+            return
+        found = fault_of(error, self._settings)
+        # One that says why is kept for longer than one that says nothing.
+        if found is None and self._failure is not None and self._failure.fault is not None:
+            return
+        self._failure = _Failure(monotonic_s(), words_of(error), found)
+
+    def why_away(self, *, since_s: float) -> Away:
+        """Return why no connection was made since a monotonic time."""
+        failure = self._failure
+        if failure is None or failure.at_s < since_s:
+            return Away()
+        if failure.fault is None:
+            # A listener of another kind ends our connections without a word of why.
+            failure = failure._replace(fault=self._ask_listener())
+        said = failure.words if failure.fault is None else failure.fault.said
+        return Away(said, failure.fault)
+
+    def forget(self) -> None:
+        """Forget failures: a broker has answered."""
+        self._failure, self._asked = None, False
+
+    def _ask_listener(self) -> SecurityFault | None:
+        if self._asked:
+            return None
+        self._asked = True
+        host, _, port = self._settings.bootstrap_servers.split(",")[0].strip().rpartition(":")
+        protocol = self._settings.security_protocol
+        return fault_of_listener(host, int(port), security_protocol=protocol)
+
+    def _hear_statistics(self, said: str) -> None:
+        group = json.loads(said).get("cgrp", {})
+        self.is_up = group.get("state") == "up"
+        self.is_steady = self.is_up and group.get("join_state") == "steady"

@@ -1,0 +1,96 @@
+"""A broker that is away at each call of a member, whatever library that stands on."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.errors import KafkaFault
+from feedback.kafka.member import ANSWER_S
+from feedback.settings.settings import KafkaSection
+from onceward.servers.kafka import SOON_MISSED, Broker
+from onceward.servers.ports import HOST, free_port
+from tests.eventually import eventually
+from tests.feedback.kafka.engines.members import LIMIT_S, Told, write
+from tests.rounds import in_time
+from tests.stack.restartable import Restartable, restartable
+
+pytestmark = pytest.mark.waits
+
+# Beyond the time that an answer may take: a slow machine's.
+SLACK_S = 15.0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Restartable]:
+    """Yield a broker that may fail."""
+    chosen = Broker(port=free_port(), settings=SOON_MISSED)
+    with restartable(lambda: chosen) as made:
+        yield made
+
+
+@pytest.fixture
+def name(broker: Restartable) -> str:
+    """Return a topic there."""
+    made = f"topic-{uuid.uuid4().hex}"
+    with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
+        admin.create_topics([NewTopic(made, 1, 1)])
+        admin.wait_for_topics([made])
+    return made
+
+
+@pytest.fixture
+def told(broker: Restartable, engine: str, name: str, group: str) -> Iterator[Told]:
+    """Yield a member that has the topic's partition."""
+    given = {"bootstrap_servers": broker.address, "client": engine, "group": group}
+    made = Told(KafkaSection.model_validate(given), name)
+    made.join(1)
+    yield made
+    made.close()
+
+
+def _fails(call: object) -> None:
+    with pytest.raises(KafkaFault):
+        call()  # type: ignore[operator]
+
+
+def test_each_call_ends_in_time_and_says_so(broker: Restartable, told: Told, name: str) -> None:
+    place, began_s = (name, 0), time.monotonic()
+    with broker.down():
+        eventually(lambda: not told.poll() and not told.member.is_coordinated(), timeout_s=LIMIT_S)
+        assert told.member.why_away(since_s=began_s).reason
+        assert told.member.why_away(since_s=began_s).fault is None
+        in_time(lambda: _fails(lambda: told.member.commit({place: 0})), limit_s=ANSWER_S + SLACK_S)
+        in_time(lambda: _fails(lambda: told.member.committed([place])), limit_s=ANSWER_S + SLACK_S)
+        in_time(lambda: _fails(told.member.topics), limit_s=2 * ANSWER_S + SLACK_S)
+        told.member.pause([place])
+        told.member.resume([place])
+        told.member.seek({place: 0})
+        assert told.poll() == []
+    write(broker.address, name, [b"after"])
+    assert [one.value for one in told.read(1)] == [b"after"]
+    eventually(lambda: told.poll() == [] and told.member.is_coordinated(), timeout_s=LIMIT_S)
+    told.member.commit({place: 1})
+    assert told.member.committed([place]) == {place: 1}
+
+
+def test_leaving_a_group_that_is_away_ends_in_time(broker: Restartable, told: Told) -> None:
+    with broker.down():
+        eventually(lambda: not told.poll() and not told.member.is_coordinated(), timeout_s=LIMIT_S)
+        in_time(told.close, limit_s=ANSWER_S + SLACK_S)
+
+
+def test_a_broker_that_never_was_there_is_said_in_time(engine: str) -> None:
+    given = {"bootstrap_servers": f"{HOST}:{free_port()}", "client": engine}
+    settings = KafkaSection.model_validate(given)
+
+    def make() -> None:
+        with pytest.raises(KafkaUnavailable, match=r"REFUSED|refused"):
+            Told(settings, "t")
+
+    in_time(make, limit_s=ANSWER_S + SLACK_S)

@@ -1,0 +1,89 @@
+"""Partitions that come and go, whatever library a member stands on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.eventually import eventually
+from tests.feedback.kafka.engines.members import ENGINES, LIMIT_S, MakeMember, write
+from tests.stack import Servers
+
+pytestmark = pytest.mark.waits
+
+MakeTopic = Callable[..., str]
+VALUES = [b"%d" % number for number in range(10)]
+
+
+@pytest.mark.parametrize("assignor", ["eager", "cooperative"])
+def test_partitions_that_are_taken_away_are_read_again_from_where_their_owner_says(
+    make_member: MakeMember, topic: MakeTopic, servers: Servers, assignor: str
+) -> None:
+    name = topic(2)
+    for number in range(2):
+        write(servers.kafka, name, VALUES, partition=number)
+    first = make_member(name, assignor=assignor)
+    assert len(first.read(2 * len(VALUES))) == 2 * len(VALUES)
+    # All are in hand and committed; from 6 on none has run.
+    ends = {(name, number): len(VALUES) for number in range(2)}
+    first.member.commit(ends)
+    first.again = dict.fromkeys(ends, 6)
+    second = make_member(name, assignor=assignor)
+    # In one thread the polls take turns, so each join outlasts a poll of the other.
+    got = []
+
+    def is_shared() -> bool:
+        got.extend(second.poll(0.02))
+        first.poll(0.02)
+        return bool(first.member.assigned()) and len(second.member.assigned()) == 1
+
+    eventually(is_shared, timeout_s=LIMIT_S)
+    got.extend(second.read(4 - len(got)))
+    (moved,) = second.member.assigned()
+    assert [one.offset for one in got if (one.topic, one.partition) == moved] == [6, 7, 8, 9]
+    assert any(moved in given for given in first.given_up)
+    assert any(moved in offsets and not refused for offsets, refused in first.handed)
+    assert first.member.assigned() == {*ends} - {moved}
+
+
+def test_members_of_both_libraries_share_a_group(
+    make_member: MakeMember, topic: MakeTopic, engine: str
+) -> None:
+    name = topic(2)
+    (other,) = {*ENGINES} - {engine}
+    ours, theirs = make_member(name), make_member(name, client=other)
+
+    def is_shared() -> bool:
+        ours.poll(0.02), theirs.poll(0.02)
+        return len(ours.member.assigned()) == len(theirs.member.assigned()) == 1
+
+    eventually(is_shared, timeout_s=LIMIT_S)
+    theirs.close()
+    ours.join(2)
+
+
+def test_a_member_that_stands_still_loses_its_partitions_hears_of_it_and_comes_back(
+    make_member: MakeMember, topic: MakeTopic, servers: Servers
+) -> None:
+    name = topic(1)
+    place = (name, 0)
+    still = make_member(name, max_poll_interval_s=6.0, session_timeout_s=6.0)
+    still.join(1)
+    other = make_member(name)
+    until_s = time.monotonic() + LIMIT_S
+    while not other.member.assigned():
+        other.poll(0.1)
+        assert time.monotonic() < until_s
+    write(servers.kafka, name, VALUES)
+    found = other.read(len(VALUES))
+    other.member.commit({place: len(VALUES)})
+    assert len(found) == len(VALUES)
+    # It reads nothing that is another's, and is told.
+    still.again = {place: 0}
+    eventually(lambda: still.poll() == [] and still.given_up != [], timeout_s=LIMIT_S)
+    assert [refused for _, refused in still.handed if not refused] == []
+    assert other.member.committed([place]) == {place: len(VALUES)}
+    other.close()
+    eventually(lambda: still.poll() == [] and still.member.assigned() == {place}, timeout_s=LIMIT_S)

@@ -1,0 +1,150 @@
+"""A broker that refuses a member, whatever library that stands on: which fault it is, and when."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
+
+from feedback.errors import KafkaUnavailable, SecurityFault, SecurityKind
+from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
+from feedback.kafka.member import ANSWER_S
+from feedback.settings.settings import KafkaSection
+from tests.eventually import eventually
+from tests.feedback.kafka.engines.members import LIMIT_S, Told, write
+from tests.rounds import in_time
+from tests.stack.authority import Authority
+from tests.stack.secured import SecuredKafka, secured_kafka
+
+pytestmark = pytest.mark.waits
+
+USER, PASSWORD = "member", "right"
+SLACK_S = 15.0
+VALUES = [b"1", b"2", b"3"]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """Yield a broker with one user."""
+    folder = tmp_path_factory.mktemp("secured")
+    with secured_kafka(folder, plain={}, scram={USER: PASSWORD}) as made:
+        yield made
+
+
+def _settings(broker: SecuredKafka, engine: str, **changed: object) -> KafkaSection:
+    given: dict[str, object] = {
+        "client": engine,
+        "group": f"group-{uuid.uuid4().hex}",
+        "bootstrap_servers": broker.address,
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(broker.cafile),
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": USER,
+        "sasl_plain_password": PASSWORD,
+    }
+    return KafkaSection.model_validate(given | changed)
+
+
+def _refused(settings: KafkaSection) -> SecurityFault:
+    """Return the fault with which a member cannot be made."""
+
+    def make() -> KafkaUnavailable:
+        with pytest.raises(KafkaUnavailable) as caught:
+            Told(settings, "t")
+        return caught.value
+
+    found = in_time(make, limit_s=ANSWER_S + SLACK_S).fault
+    assert found is not None
+    return found
+
+
+def test_a_wrong_password(broker: SecuredKafka, engine: str) -> None:
+    found = _refused(_settings(broker, engine, sasl_plain_password="wrong"))
+    assert found.kind is SecurityKind.PASSWORD
+    assert "wrong" not in found.said
+
+
+def test_a_certificate_of_an_authority_that_is_not_trusted(
+    broker: SecuredKafka, engine: str, tmp_path: Path
+) -> None:
+    other = Authority(tmp_path)
+    found = _refused(_settings(broker, engine, ssl_cafile=str(other.cafile)))
+    assert found.kind is SecurityKind.UNTRUSTED
+
+
+def test_tls_where_the_broker_has_none_and_none_where_it_has(
+    broker: SecuredKafka, engine: str
+) -> None:
+    without = _settings(broker, engine, security_protocol="SASL_PLAINTEXT")
+    assert _refused(without).kind is SecurityKind.NEEDS_TLS
+    plain = {"bootstrap_servers": broker.plain, "security_protocol": "SSL"}
+    unneeded = KafkaSection.model_validate(
+        {**plain, "client": engine, "ssl_cafile": str(broker.cafile)}
+    )
+    assert _refused(unneeded).kind is SecurityKind.NO_TLS
+
+
+def _topic(broker: SecuredKafka, *operations: ACLOperation) -> str:
+    """Make a topic with records, and give the user rights to it."""
+    name = f"topic-{uuid.uuid4().hex}"
+    with KafkaAdminClient(bootstrap_servers=broker.plain) as admin:
+        admin.create_topics([NewTopic(name, 1, 1)])
+        admin.wait_for_topics([name])
+    write(broker.plain, name, VALUES)
+    if operations:
+        broker.allow(USER, ResourceType.TOPIC, name, *operations)
+    return name
+
+
+def test_a_forbidden_topic_is_named_and_its_neighbour_is_read(
+    broker: SecuredKafka, engine: str
+) -> None:
+    settings = _settings(broker, engine)
+    broker.allow(USER, ResourceType.GROUP, settings.group, ACLOperation.READ)
+    ours = _topic(broker, ACLOperation.READ, ACLOperation.DESCRIBE)
+    closed = _topic(broker, ACLOperation.DESCRIBE)
+    told = Told(settings, ours, closed)
+    read: list[bytes | None] = []
+    failed: list[PartitionsFailed] = []
+
+    def is_done() -> bool:
+        try:
+            read.extend(one.value for one in told.poll())
+        except PartitionsFailed as error:
+            failed.append(error)
+            told.member.pause(error.partitions)
+        return bool(failed) and len(read) == len(VALUES)
+
+    eventually(is_done, timeout_s=LIMIT_S)
+    assert failed[0].partitions == {(closed, 0)}
+    assert failed[0].fault is not None and failed[0].fault.kind is SecurityKind.RIGHT
+    assert "with Read" in failed[0].fault.said
+    # It was allowed: what was left out is there.
+    broker.allow(USER, ResourceType.TOPIC, closed, ACLOperation.READ)
+
+    def is_all() -> bool:
+        told.member.resume([(closed, 0)])
+        is_done()
+        return len(read) == 2 * len(VALUES)
+
+    eventually(is_all, timeout_s=LIMIT_S)
+    told.close()
+
+
+def test_a_forbidden_group(broker: SecuredKafka, engine: str) -> None:
+    told = Told(_settings(broker, engine), _topic(broker, ACLOperation.READ))
+
+    def fault() -> KafkaFault | None:
+        try:
+            told.poll()
+        except KafkaFault as error:
+            return error
+        return None
+
+    found = eventually(fault, timeout_s=LIMIT_S)
+    assert isinstance(found, GroupRefused)
+    assert found.fault is not None and found.fault.kind is SecurityKind.RIGHT
+    told.close()
