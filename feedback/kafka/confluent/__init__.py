@@ -4,11 +4,12 @@
 - `member` is a member of a group; `standing` is what librdkafka says of its group and brokers.
 - `connection` maps our settings, and refuses by name those that librdkafka has not.
 - `faults` turns librdkafka's errors into ours.
-- `records` converts its records; a header whose name is not UTF-8 it cannot give.
+- `records` converts its records. At a header whose name is not UTF-8 the process would end.
 
 Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a real broker:
 - A client is made without a broker, and says nothing of brokers that are away but in a callback.
-- A synchronous commit waits 45 s for a coordinator; no setting makes that shorter.
+- A synchronous commit waits 45 s for a coordinator; no setting makes that shorter. Within a callback
+  about partitions it is made in that thread: another one gets its answer after the callback's end.
 - `consume` returns when it has all records that it may return, or at its time limit; `poll` at the
   first. Both call us back about partitions, errors and statistics, in the caller's thread.
 - A partition's end is an event, with the offset behind marks of transactions.

@@ -25,9 +25,8 @@ ASSIGNORS = {"eager": "range,roundrobin", "cooperative": "cooperative-sticky"}
 READ = "Read"  # the operation on topics for which brokers may refuse us
 # How long brokers may take to say which topics there are, while a poll waits.
 _LOOK_S = 0.5
-# A record's share of the memory is its size; so much is fetched ahead.
+# So much is fetched ahead, of all partitions together.
 _AHEAD_KIB = 16_384
-_NOT_KNOWN = -1001
 # Events that are no answer of a broker to us.
 _PASSED_OVER = {
     KafkaError._MAX_POLL_EXCEEDED,

@@ -18,7 +18,7 @@ from feedback.settings.settings import KafkaSection
 STATISTICS_MS = 500
 
 
-class _Failure(NamedTuple):
+class _LostConnection(NamedTuple):
     at_s: float
     words: str
     fault: SecurityFault | None
@@ -34,7 +34,7 @@ class Standing:
 
     def __init__(self, settings: KafkaSection) -> None:
         self._settings = settings
-        self._failure: _Failure | None = None
+        self._failure: _LostConnection | None = None
         self._asked = False
         self.is_up = False
         self.is_steady = False
@@ -51,12 +51,15 @@ class Standing:
         """Hear of a failed connection."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self.is_up = False
+            # Nothing else is said of a listener that ends a connection without a word.
+            if self._failure is None:
+                self._failure = _LostConnection(monotonic_s(), words_of(error), None)
             return
         found = fault_of(error, self._settings)
         # One that says why is kept for longer than one that says nothing.
         if found is None and self._failure is not None and self._failure.fault is not None:
             return
-        self._failure = _Failure(monotonic_s(), words_of(error), found)
+        self._failure = _LostConnection(monotonic_s(), words_of(error), found)
 
     def why_away(self, *, since_s: float) -> Away:
         """Return why no connection was made since a monotonic time."""

@@ -7,5 +7,5 @@
   send gives a `pending_record`; `send_refusals`: the answers after which a record is not stored.
 - `faults` turns kafka-python's errors into ours. `admin` is the connection for questions.
 - `membership`, `fetching`, `sockets`, `logins`, `retries`, `failures` and `logs` mend faults of
-  kafka-python.
+  kafka-python; `mends` lists them, with the versions that have them.
 """
