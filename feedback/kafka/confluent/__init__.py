@@ -8,8 +8,8 @@
 
 Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a real broker:
 - A client is made without a broker, and says nothing of brokers that are away but in a callback.
-- A synchronous commit waits 45 s for a coordinator; no setting makes that shorter. Within a callback
-  about partitions it is made in that thread: another one gets its answer after the callback's end.
+- A synchronous commit waits 45 s for a coordinator; no setting makes that shorter. Within a
+  callback about partitions it is made in that thread: another one is answered after its end.
 - `consume` returns when it has all records that it may return, or at its time limit; `poll` at the
   first. Both call us back about partitions, errors and statistics, in the caller's thread.
 - A partition's end is an event, with the offset behind marks of transactions.
