@@ -23,17 +23,22 @@ def lazy_names(
     Args:
         package: its `__name__`.
         homes: the names that it exports, by the module that has them. The module's name begins
-            with its room. Modules in the package stand under the package's own name.
+            with its room, or with `onceward.` in the face itself. Modules in the package stand
+            under the package's own name.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
+    home_of = {
+        name: home if home.startswith("onceward.") else ABOVE + home
+        for home, names in homes.items()
+        for name in names
+    }
 
     def find(name: str) -> object:
         home = home_of.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        if ABOVE + home == package:
+        if home == package:
             return importlib.import_module(f"{package}.{name}")
-        value = getattr(importlib.import_module(ABOVE + home), name)
+        value = getattr(importlib.import_module(home), name)
         setattr(sys.modules[package], name, value)
         return value
 

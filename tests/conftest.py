@@ -1,5 +1,6 @@
 """Fixtures on real servers; a test that asks for none of them starts none."""
 
+import gc
 import os
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -12,7 +13,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from tests import failure_report
 from tests.kit.databases import ReusedDatabase
-from tests.selection import mark_other_databases
+from tests.selection import in_order, mark_other_databases
 from tests.stack import Servers, Stack
 from tests.stack.secured_stack import Secured, secured_stack
 
@@ -39,19 +40,25 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """Let what may last longest begin, on one of several workers, while the others do the rest.
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector: it would look at a million objects that all stay.
 
-    Else it comes together at the end, or is waited for alone.
+    It need not look at them again and again while tests run either.
     """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Choose tests, and an order that keeps the processors busy to the end, see `selection`."""
     mark_other_databases(items)
     yield
-    items.sort(key=_limit_s, reverse=True)
-
-
-def _limit_s(item: pytest.Item) -> float:
-    own_limit = item.get_closest_marker("timeout")
-    return float(own_limit.args[0]) if own_limit else 0.0
+    items[:] = in_order(items, workers=int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,25 @@
-"""Which database `make test` gives a test of the road; `make test-long` gives it the other one.
+"""Which tests run, and when: the database of `make test`, and an order for several workers.
 
 Stores are proved statement by statement on both databases. A test that has whole workers, Kafka and
 Redis around a store, or Spark, runs on one database in `make test`, the same one each time, and on
 the other in `make test-long`: about half of them on SQLite, half on PostgreSQL.
+
+What may last longest comes first: else it comes together at the end, or is waited for alone. Then
+comes what needs servers, which mostly waits and leaves its processor to the other lane. What only
+computes comes last, and keeps all processors busy to the end. xdist gives each worker an equal
+part of the list, one after the other, so the list is made of parts that each have this order.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from itertools import groupby
+from typing import TypeVar
 
 import pytest
+
+T = TypeVar("T")
 
 KINDS = ("sqlite", "postgres")
 _ROAD = frozenset({"servers", "spark"})
@@ -31,3 +40,28 @@ def repeats(nodeid: str, collected: set[str]) -> bool:
         if shared != nodeid and nodeid.replace(kind, other) in collected:
             return KINDS[zlib.crc32(shared.encode()) % 2] != kind
     return False
+
+
+def in_order(items: Sequence[pytest.Item], *, workers: int) -> list[pytest.Item]:
+    """Return tests in the order in which so many workers do them soonest."""
+    first = sorted(items, key=_urgency, reverse=True)
+    by_file = groupby(first, key=lambda item: (_urgency(item), item.path))
+    return dealt([list(tests) for _, tests in by_file], hands=workers)
+
+
+def dealt(files: Sequence[Sequence[T]], *, hands: int) -> list[T]:
+    """Return equal parts one after the other, each with files from the first to the last.
+
+    >>> dealt([["a"], ["b", "c"], ["d"], ["e"]], hands=2)
+    ['a', 'd', 'e', 'b', 'c']
+    """
+    parts: list[list[T]] = [[] for _ in range(hands)]
+    for file in files:
+        min(parts, key=len).extend(file)
+    return [one for part in parts for one in part]
+
+
+def _urgency(item: pytest.Item) -> tuple[float, bool]:
+    own_limit = item.get_closest_marker("timeout")
+    limit_s = float(own_limit.args[0]) if own_limit else 0.0
+    return limit_s, bool(_ROAD & {*getattr(item, "fixturenames", ())})

@@ -1,8 +1,10 @@
-"""Of two tests that differ in their database alone, `make test` runs one, and always the same."""
+"""Of two tests that differ in their database `make test` runs one; each worker has a fair part."""
+
+from itertools import pairwise
 
 import pytest
 
-from tests.selection import KINDS, repeats
+from tests.selection import KINDS, dealt, repeats
 
 
 def _pair(name: str) -> set[str]:
@@ -24,3 +26,17 @@ def test_both_databases_have_their_part() -> None:
 def test_one_that_has_one_database_is_no_repetition() -> None:
     alone = "tests/a.py::test_b[sqlite]"
     assert not repeats(alone, {alone})
+
+
+@pytest.mark.parametrize("hands", [1, 2, 3, 4, 9])
+def test_each_part_has_its_share_in_the_order_of_all_and_no_test_is_lost(hands: int) -> None:
+    files = [[(number, test) for test in range(1 + number % 3)] for number in range(40)]
+    given = dealt(files, hands=hands)
+    assert sorted(given) == [one for file in files for one in file]
+    ends = [0, *(at for at in range(1, len(given)) if given[at] < given[at - 1]), len(given)]
+    parts = [end - begin for begin, end in pairwise(ends)]
+    assert len(parts) == hands
+    assert max(parts) - min(parts) < 3
+    # A file is not torn: what its tests share is made once.
+    firsts = [one for at, one in enumerate(given) if at == 0 or given[at - 1][0] != one[0]]
+    assert len(firsts) == len(files)

@@ -25,15 +25,34 @@ the handler runs before; one that runs then calls a `Counterparty` in vain. A tr
 ended at once, with its connection rolled back. A handler that never returns holds its test.
 """
 
-from onceward.testing.bench import Bench
-from onceward.testing.bench_outcome import BenchOutcome
-from onceward.testing.counterparty import Counterparty, KeyRefused
-from onceward.testing.coverage import NotCovered, NotReal
-from onceward.testing.deaths import NeverReached, Point
-from onceward.testing.memory_async_client import MemoryAsyncClient
-from onceward.testing.memory_client import MemoryClient
-from onceward.testing.safety import RanTwice, assert_safe
-from onceward.testing.told import StatusRefused
+from typing import TYPE_CHECKING
+
+from feedback.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from onceward.testing.bench import Bench
+    from onceward.testing.bench_outcome import BenchOutcome
+    from onceward.testing.counterparty import Counterparty, KeyRefused
+    from onceward.testing.coverage import NotCovered, NotReal
+    from onceward.testing.deaths import NeverReached, Point
+    from onceward.testing.memory_async_client import MemoryAsyncClient
+    from onceward.testing.memory_client import MemoryClient
+    from onceward.testing.safety import RanTwice, assert_safe
+    from onceward.testing.told import StatusRefused
+else:
+    # A real bench's children import the module of the test, and need a counterparty alone.
+    _HOMES = {
+        "onceward.testing.bench": ("Bench",),
+        "onceward.testing.bench_outcome": ("BenchOutcome",),
+        "onceward.testing.counterparty": ("Counterparty", "KeyRefused"),
+        "onceward.testing.coverage": ("NotCovered", "NotReal"),
+        "onceward.testing.deaths": ("NeverReached", "Point"),
+        "onceward.testing.memory_async_client": ("MemoryAsyncClient",),
+        "onceward.testing.memory_client": ("MemoryClient",),
+        "onceward.testing.safety": ("RanTwice", "assert_safe"),
+        "onceward.testing.told": ("StatusRefused",),
+    }
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 __all__ = [
     "Bench",

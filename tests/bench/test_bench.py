@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.__main__ import main
 from tests.bench.launching import ROOT
 from tests.stack import Servers
 
@@ -39,8 +40,9 @@ def test_a_small_burst_leaves_a_row_and_a_table(servers: Servers, tmp_path: Path
 
 @pytest.mark.parametrize("options", [("--only", "nobody"), ("--cases", "storm")])
 def test_an_unknown_name_is_a_fault_of_usage(
-    servers: Servers, tmp_path: Path, options: tuple[str, str]
+    tmp_path: Path, options: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ended = bench(servers, tmp_path, *options)
-    assert ended.returncode == 2
-    assert "usage:" in ended.stderr
+    with pytest.raises(SystemExit) as ended:
+        main(["--output", str(tmp_path), *options])
+    assert ended.value.code == 2
+    assert "usage:" in capsys.readouterr().err

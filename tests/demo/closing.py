@@ -27,7 +27,7 @@ def print_closing(
     *,
     scene: Scene,
     path: Path,
-    audited: Audited,
+    audited: Audited | None,
 ) -> None:
     """Print the account of the run."""
     console.print()
@@ -35,9 +35,11 @@ def print_closing(
     console.print()
     console.print(Text(verdict.in_words(), style=f"bold {GOOD}" if verdict.kept else BAD))
     console.print()
-    console.print(Text(f"The audit: {audited.line}", style=BAD if audited.report is None else ""))
-    console.print()
-    if audited.report is not None:
+    if audited is not None:
+        style = BAD if audited.report is None else ""
+        console.print(Text(f"The audit: {audited.line}", style=style))
+        console.print()
+    if audited is not None and audited.report is not None:
         page = f"page     {_shown(audited.report)}/report.html"
         console.print(Text(page, style="grey50"), soft_wrap=True)
     console.print(Text(f"numbers  {_shown(path)}", style="grey50"), soft_wrap=True)

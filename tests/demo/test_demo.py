@@ -63,8 +63,37 @@ def all_gone(output: Path) -> None:
     eventually(lambda: left_running(output) == [], what="the end of all processes")
 
 
-@pytest.mark.timeout(AUDITED_WITHIN_S + 30)
+def charged_once(printed: str, output: Path) -> None:
+    """Assert what the bank's account and the clients of 200 payments say after a kill."""
+    assert "KILLED by SIGKILL" in printed
+    assert "Nobody was charged twice, and every client was told." in printed
+    told = json.loads((output / "demo.json").read_text())
+    assert told.keys() == KEYS
+    assert (told["sent"], told["failed"]) == (200, 0)
+    assert (told["ran_twice"], told["never_told"]) == (0, 0)
+    assert told["succeeded"] + told["in_doubt"] == 200
+    started = [path.read_text().count("worker.started") for path in output.glob("*/worker-*.log")]
+    assert sorted(started) == [1, 2]
+
+
 def test_a_demo_with_a_killed_worker_charges_nobody_twice_and_tells_everybody(
+    servers: Servers, postgres_url: str, tmp_path: Path
+) -> None:
+    settings = servers.settings() | {JOURNAL: postgres_url}
+    options = ("--payments", "200", "--rate", "60", "--no-audit")
+    with start_demo(tmp_path, settings, *options) as demo:
+        printed, _ = demo.communicate(timeout=ENDS_WITHIN_S)
+
+    assert demo.returncode == 0, printed
+    charged_once(printed, tmp_path)
+    assert not list(tmp_path.glob("demo/audit/*"))
+    assert "The audit" not in printed
+    all_gone(tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(AUDITED_WITHIN_S + 30)
+def test_a_demo_ends_with_an_audit_that_finds_nothing(
     servers: Servers, postgres_url: str, tmp_path: Path
 ) -> None:
     audit_jars()
@@ -74,15 +103,7 @@ def test_a_demo_with_a_killed_worker_charges_nobody_twice_and_tells_everybody(
         printed, _ = demo.communicate(timeout=AUDITED_WITHIN_S)
 
     assert demo.returncode == 0, printed
-    assert "KILLED by SIGKILL" in printed
-    assert "Nobody was charged twice, and every client was told." in printed
-    told = json.loads((tmp_path / "demo.json").read_text())
-    assert told.keys() == KEYS
-    assert (told["sent"], told["failed"]) == (200, 0)
-    assert (told["ran_twice"], told["never_told"]) == (0, 0)
-    assert told["succeeded"] + told["in_doubt"] == 200
-    started = [path.read_text().count("worker.started") for path in tmp_path.glob("*/worker-*.log")]
-    assert sorted(started) == [1, 2]
+    charged_once(printed, tmp_path)
     (page,) = tmp_path.glob("demo/audit/reports/*/report.html")
     assert "nothing lost, nothing ran twice" in page.read_text().lower()
     assert ": GOOD, 200 requests: 0 lost" in " ".join(printed.split())

@@ -3,7 +3,8 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
+
+import pytest
 
 from tests.face.conftest import LIMIT_S, ROOT
 
@@ -102,32 +103,42 @@ Request.for_tests({}, effect="mark")  # arg-type
 """
 
 
-def refused(folder: Path, text: str) -> list[tuple[int, str]]:
-    """Return line and code of each error that mypy finds."""
-    file = folder / "payments.py"
-    file.write_text(text)
+Findings = dict[str, list[tuple[int, str]]]
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    """Return line and code of each error that mypy finds, in one run of it, by file."""
+    folder = tmp_path_factory.mktemp("checked")
+    files = {name: folder / f"{name}.py" for name in ("right", "wrong")}
+    for file, text in zip(files.values(), (RIGHT, WRONG), strict=True):
+        file.write_text(text)
     done = subprocess.run(
-        (sys.executable, "-m", "mypy", "--no-error-summary", str(file)),
+        (sys.executable, "-m", "mypy", "--no-error-summary", *map(str, files.values())),
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
     )
-    found = re.findall(rf"{re.escape(str(file))}:(\d+): error: .*\[(.*)\]", done.stdout)
     # Else it has found nothing because it did not run.
-    assert done.returncode == bool(found), done.stdout + done.stderr
-    return [(int(line), code) for line, code in found]
+    assert (done.returncode, done.stderr) == (1, ""), done.stdout + done.stderr
+    found: Findings = {}
+    for name in files:
+        # By name: of what has not changed since an earlier run mypy tells where it was then.
+        errors = re.findall(rf"\b{name}\.py:(\d+): error: .*\[(.*)\]", done.stdout)
+        found[name] = [(int(line), code) for line, code in errors]
+    return found
 
 
-def test_a_checker_accepts_what_a_worker_accepts(tmp_path: Path) -> None:
-    assert refused(tmp_path, RIGHT) == []
+def test_a_checker_accepts_what_a_worker_accepts(refused: Findings) -> None:
+    assert refused["right"] == []
 
 
-def test_a_checker_refuses_a_wrong_signature_and_a_wrong_word(tmp_path: Path) -> None:
+def test_a_checker_refuses_a_wrong_signature_and_a_wrong_word(refused: Findings) -> None:
     marked = [
         (number, line.rpartition("  # ")[2])
         for number, line in enumerate(WRONG.split("\n"), 1)
         if "  # " in line
     ]
     assert len(marked) == 15
-    assert refused(tmp_path, WRONG) == marked
+    assert refused["wrong"] == marked

@@ -121,7 +121,9 @@ def _import() -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()
     _import()
     gc.freeze()
+    gc.enable()
     if (asked := main(int(sys.argv[1]))) is not None:
         run(asked)

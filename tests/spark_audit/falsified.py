@@ -15,7 +15,7 @@ def await_deadlines(stage: Stage, ids: Iterable[str]) -> None:
         rows = [stage.row(one) for one in ids]
         return all(row is not None and row["deadline_at"] + 1000 < now_ms for row in rows)
 
-    eventually(is_past, timeout_s=30, what="the deadlines to pass")
+    eventually(is_past, timeout_s=90, what="the deadlines to pass")
 
 
 def lose(stage: Stage, request_id: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.launching import ROOT
+from tests.bench.modes.__main__ import main
 from tests.bench.modes.mode import Mode
 from tests.stack import Servers
 
@@ -25,13 +26,11 @@ def modes(servers: Servers, output: Path, *options: str) -> subprocess.Completed
     )
 
 
+# The load lasts its seconds, and each of these starts all processes of the comparison.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "ceiling"),
-    [
-        pytest.param(Mode.AT_MOST_ONCE, 35.714, marks=pytest.mark.long),
-        pytest.param(Mode.AT_LEAST_ONCE, 35.714, marks=pytest.mark.long),
-        (Mode.BATCH, 10.0),
-    ],
+    [(Mode.AT_MOST_ONCE, 35.714), (Mode.AT_LEAST_ONCE, 35.714), (Mode.BATCH, 10.0)],
 )
 def test_a_short_load_leaves_a_row_a_table_and_a_chart(
     servers: Servers, tmp_path: Path, mode: Mode, ceiling: float
@@ -49,6 +48,7 @@ def test_a_short_load_leaves_a_row_a_table_and_a_chart(
     assert "<polyline" in (tmp_path / "modes-slow-10.svg").read_text()
 
 
+@pytest.mark.long
 def test_a_load_that_is_too_short_says_so(servers: Servers, tmp_path: Path) -> None:
     options = "--modes at_most_once --arms slow --n 4 --seconds 0.5"
     ended = modes(servers, tmp_path, *options.split())
@@ -61,8 +61,9 @@ def test_a_load_that_is_too_short_says_so(servers: Servers, tmp_path: Path) -> N
     "options", [("--modes", "nobody"), ("--arms", "storm"), ("--n", "7"), ("--n", "x")]
 )
 def test_what_is_not_known_is_a_fault_of_usage(
-    servers: Servers, tmp_path: Path, options: tuple[str, str]
+    tmp_path: Path, options: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ended = modes(servers, tmp_path, *options)
-    assert ended.returncode == 2
-    assert "usage:" in ended.stderr
+    with pytest.raises(SystemExit) as ended:
+        main(["--output", str(tmp_path), *options])
+    assert ended.value.code == 2
+    assert "usage:" in capsys.readouterr().err

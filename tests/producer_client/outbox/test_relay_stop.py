@@ -16,11 +16,12 @@ from feedback.settings.settings import Settings
 from producer_client import Client
 from producer_client.outbox import relay as relay_module
 from tests.eventually import eventually
+from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import Rows, relaying
 
 pytestmark = pytest.mark.waits
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Answer:
@@ -55,7 +56,7 @@ class Hanging:
 
     def abandon(self) -> None:
         if b"stuck" in self.sent:
-            self.is_over.wait(60)
+            self.is_over.wait()
 
     def close(self, timeout_s: float) -> None:
         """Nothing is left."""
@@ -76,6 +77,12 @@ def senders(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Hanging]]:
         one.is_over.set()
 
 
+@pytest.fixture
+def settings(make_settings: MakeSettings, outbox_url: str) -> Settings:
+    """Return settings of a relay that keeps its lease, however slow the machine is."""
+    return make_settings(outbox={"url": outbox_url, "lease_s": 120})
+
+
 def test_what_kafka_has_acknowledged_is_marked_before_the_rest_is_given_up(
     settings: Settings, user: Connection, rows: Rows, senders: list[Hanging]
 ) -> None:
@@ -89,8 +96,7 @@ def test_what_kafka_has_acknowledged_is_marked_before_the_rest_is_given_up(
             client.send("other", key="other key", request_id="other", connection=user)
             user.commit()
             eventually(lambda: b"other" in senders[0].sent, timeout_s=LIMIT_S)
-            began_s = monotonic_s()
-        # Without a bound it waits until the sender ends, which is after the test.
-        assert monotonic_s() - began_s < LIMIT_S
+        # Without a bound it would wait until the sender ends, which is after the test.
+        assert not senders[0].is_over.is_set()
     states = {one["request_id"]: one["state"] for one in rows()}
     assert states == {"stuck": "WAITING", "first": "SENT", "second": "SENT", "other": "SENT"}
