@@ -14,10 +14,13 @@ from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord,
 from consumer.handlers.registry import HandlerRegistry
 from feedback.records.schemas import SchemaFile
 from feedback.status import State
+from tests import preloaded
 from tests.consumer.conftest import MakeStage
-from tests.consumer.running import command
+from tests.consumer.running import COMMAND, COMMAND_LIMIT_S
 from tests.consumer.samples import DEADLINE_S, named, payments
 from tests.consumer.stage import Stage
+from tests.kit.settings import environment
+from tests.preloaded.forks import PRELOADED
 
 CARD = "4111111111111111"
 SCHEMA = {"properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
@@ -95,8 +98,11 @@ def test_a_worker_with_a_broken_schema_does_not_start(
 ) -> None:
     path = home / "schemas" / "payment.json"
     path.unlink() if text is None else path.write_text(text)
-    config = str(stage.config())
-    for done in (command("run", "--config", config), command("check", "--config", config)):
+    # In the folder of the module, so that a preloaded command finds it without PYTHONPATH.
+    environ = PRELOADED | {n: v for n, v in environment().items() if not n.startswith("PYTHON")}
+    for name in ("run", "check"):
+        argv = (*COMMAND, name, "--config", str(stage.config()))
+        done = preloaded.run(argv, environ=environ, timeout_s=COMMAND_LIMIT_S, cwd=home)
         assert done.returncode == 2
         said = done.stdout + done.stderr
         assert "handler schema_handlers:pay" in said and why in said

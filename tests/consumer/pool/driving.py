@@ -27,8 +27,9 @@ LIMIT_S = 60.0
 
 
 def settings(**changes: Any) -> PoolSettings:
-    """Return settings of a small pool."""
-    return PoolSettings(**{"handlers": (HANDLERS,), "group": "payments", "processes": 1, **changes})
+    """Return settings of a small pool, whose children have time to start on a slow machine."""
+    small = {"handlers": (HANDLERS,), "group": "payments", "processes": 1, "start_timeout_s": 600.0}
+    return PoolSettings(**(small | changes))
 
 
 def job(topic: str, body: object = None, *, request_id: str = "r1", **changes: Any) -> Job:

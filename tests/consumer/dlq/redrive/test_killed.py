@@ -30,6 +30,8 @@ pytestmark = pytest.mark.waits
 
 # In chunks of 50, by the rate.
 RATE = 100.0
+# A letter every other second: the end is eight minutes away, however slow the machine is.
+SLOWLY = ("--rate", "0.5")
 HALF = 20
 
 
@@ -232,7 +234,7 @@ def test_a_real_kill_a_signal_and_a_cancel_leave_it_to_be_resumed(planted: Plant
     def started(*arguments: str) -> subprocess.Popen[str]:
         return start_dlq(planted.config, "redrive", *arguments)
 
-    first = started("--yes", "--all", "--rate", "10")
+    first = started("--yes", "--all", *SLOWLY)
     eventually(planted.redrives, timeout_s=60)
     redrive_id = planted.redrive().redrive_id
     eventually(lambda: planted.sent(redrive_id), timeout_s=60)
@@ -241,7 +243,7 @@ def test_a_real_kill_a_signal_and_a_cancel_leave_it_to_be_resumed(planted: Plant
     before = sum(planted.sent(redrive_id).values())
     assert 0 < before < LETTERS
 
-    second = started("--resume", redrive_id, "--rate", "10")
+    second = started("--resume", redrive_id, *SLOWLY)
     eventually(lambda: sum(planted.sent(redrive_id).values()) > before, timeout_s=60)
     second.send_signal(signal.SIGINT)
     said, _ = second.communicate(timeout=60)
@@ -250,7 +252,7 @@ def test_a_real_kill_a_signal_and_a_cancel_leave_it_to_be_resumed(planted: Plant
     # It stopped within a page: its letters are counted all the same.
     assert planted.redrive().all_counts["sent"] == sum(planted.sent(redrive_id).values())
 
-    third = started("--resume", redrive_id, "--rate", "10")
+    third = started("--resume", redrive_id, *SLOWLY)
     eventually(lambda: planted.redrive().owner is not None, timeout_s=60)
     fourth = started("--cancel", redrive_id)
     assert (fourth.communicate(timeout=60), fourth.returncode)[1] == 0
