@@ -28,7 +28,12 @@ LIMIT_S = 60.0
 
 def settings(**changes: Any) -> PoolSettings:
     """Return settings of a small pool, whose children have time to start on a slow machine."""
-    small = {"handlers": (HANDLERS,), "group": "payments", "processes": 1, "start_timeout_s": 600.0}
+    small: dict[str, Any] = {
+        "handlers": (HANDLERS,),
+        "group": "payments",
+        "processes": 1,
+        "start_timeout_s": 600.0,
+    }
     return PoolSettings(**(small | changes))
 
 
