@@ -14,6 +14,22 @@ pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.waits, pytest.mark.timeout(600)]
 REAL = ("--onceward-real", "-p", "no:cacheprovider", "-rs")
 LEFT = "onceward-test-"
+# Notes what makes the names of its benches: others may run tests on the same servers.
+NOTED = """
+import secrets
+
+_made = secrets.token_hex
+
+
+def noted(size):
+    made = _made(size)
+    with open("made.txt", "a") as file:
+        print(made, file=file)
+    return made
+
+
+secrets.token_hex = noted
+"""
 TESTS = """
 import os
 
@@ -154,6 +170,7 @@ def test_a_users_tests_run_on_real_servers_and_leave_nothing_there(
     pytester: pytest.Pytester, servers: Servers
 ) -> None:
     pytester.makepyfile(test_shop=TESTS % 3)
+    pytester.makeconftest(NOTED)
     ran = pytester.runpytest_subprocess(*REAL)
     ran.assert_outcomes(passed=6, skipped=4)
     ran.stdout.fnmatch_lines(
@@ -165,11 +182,14 @@ def test_a_users_tests_run_on_real_servers_and_leave_nothing_there(
             "*MemoryClient: the test says how its requests go on*",
         ]
     )
+    names = [LEFT + made for made in (pytester.path / "made.txt").read_text().split()]
+    assert len(names) >= 7, "one for each bench"
     with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
-        assert not [one for one in admin.list_topics() if one.startswith(LEFT)]
-        assert not [one for one in admin.list_groups() if one["group_id"].startswith(LEFT)]
+        assert not [one for one in admin.list_topics() if one.startswith(tuple(names))]
+        groups = [one["group_id"] for one in admin.list_groups()]
+    assert not [one for one in groups if one.startswith(tuple(names))]
     with Redis.from_url(servers.redis) as redis:
-        assert not list(redis.scan_iter(f"onceward:{LEFT}*", count=1000))
+        assert not [key for one in names for key in redis.scan_iter(f"onceward:{one}*", count=1000)]
 
 
 def test_the_same_tests_say_the_same_in_memory(pytester: pytest.Pytester) -> None:
