@@ -10,6 +10,7 @@ Redis (`redis/`) by the rule in `status`, and wait for changes by events.
 - `records/`: headers in both directions, ids, schemas, the payload stored for a resend.
 - `redis/`: statuses, deadlines, heartbeats, events. `kafka/`: the only folder that imports a Kafka
   library, beside the clients that send. `sql/`: engine, session, clock and faults of a database.
+- `rights/`: what the user of each role needs on the three servers, and which of it is missing.
 - `settings/`: TOML and environment, every fault reported at once.
 - `logs`: events with fields. `console/`: options and exit codes of all commands. `web/`: pages and
   webhooks. `systemd`: notifications to the service manager.

@@ -27,6 +27,7 @@ from feedback.console.commands import (
 from feedback.console.contradictions import refuse_beside
 from feedback.errors import ExitCode, InvalidValue, more
 from feedback.records.envelope import check_request_id
+from feedback.rights.needed import Role
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client.audited import JournalMark
@@ -167,9 +168,13 @@ def resend(config: str | None, as_json: bool, once: bool, log_level: str) -> int
       onceward-client resend --config payments.toml
       onceward-client resend --once --json
     """
+    # SQLAlchemy comes with it, for which a send would wait as well.
+    from feedback.rights.looking import require_sending_rights
+
     settings = settings_of(config, needs=OF_A_GROUP)
     logs.configure(level=log_level)
     require_access(settings)
+    require_sending_rights(Role.RESENDER, settings)
     resender = Resender(settings, on_resent=_print_resent if as_json else lambda resent: None)
     return int(run_once(resender) if once else serve(resender))
 

@@ -140,8 +140,10 @@ class TopicLanes:
         try:
             away = self._send(batch)
         except RedisUnavailable as error:
-            # The loop that takes due requests finds out as well, and reports it.
+            # The loop that takes due requests finds out as well, and reports it: but not of a right
+            # that sending alone needs.
             self.has_missed_redis = True
+            away = error if error.fault is not None else None
             log.debug("batch.not_sent", topic=topic, reason=str(error))
         finally:
             with self._changed:

@@ -26,6 +26,7 @@ from feedback.console.printable import printable
 from feedback.console.source import say_source
 from feedback.errors import ExitCode, SettingsError
 from feedback.records.envelope import check_request_id
+from feedback.rights.needed import Role
 from feedback.settings.settings import Settings
 from producer_client.service import STALLED_S, serve
 
@@ -48,12 +49,14 @@ def relay(config: str | None, log_level: str) -> int:
       onceward-client relay --config payments.toml
     """
     from feedback.console.access import require_access
+    from feedback.rights.looking import require_sending_rights
     from producer_client.outbox.metrics import ExposedRelayMetrics
     from producer_client.outbox.relay import Relay
 
     settings = _settings(config)
     logs.configure(level=log_level)
     require_access(settings)
+    require_sending_rights(Role.RELAY, settings)
     if not settings.outbox.http_port:
         return int(serve(Relay(settings)))
     metrics = ExposedRelayMetrics()

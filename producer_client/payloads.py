@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TypeAlias, cast
 
+from redis.exceptions import NoPermissionError
+
 from feedback.clock import monotonic_s
 from feedback.errors import InvalidMessage, KafkaUnavailable
 from feedback.kafka.reader import RecordReader
@@ -59,7 +61,10 @@ class PayloadFinder:
             pipe = self._store.redis.pipeline(transaction=False)
             for status in statuses:
                 pipe.strlen(self._store.payload_key(status.request_id))
-            sizes = cast("list[int]", pipe.execute(raise_on_error=False))
+            sizes = cast("list[object]", pipe.execute(raise_on_error=False))
+            for one in sizes:
+                if isinstance(one, NoPermissionError):
+                    raise one
         first, total = 0, 0
         for at, size in enumerate(sizes):
             size_bytes = size if isinstance(size, int) else 0

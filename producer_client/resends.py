@@ -17,7 +17,7 @@ from feedback.errors import (
     RedisUnavailable,
     SendUnknown,
 )
-from feedback.kafka.send_errors import TopicAway
+from feedback.kafka.send_errors import TopicAway, TopicForbidden
 from feedback.logs import EventLog
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.deadlines import Deadlines, Taken
@@ -170,7 +170,7 @@ class Resends:
                 # pause.
                 settling.put_off_s[request_id] = self._put_off_s
                 settling.away = ending
-            case NotSent() if isinstance(ending.__cause__, TopicAway):
+            case NotSent() if isinstance(ending.__cause__, TopicAway | TopicForbidden):
                 settling.put_off_s[request_id] = self._put_off_s
                 settling.away = ending
             case Refused() if ending.state in FINAL or ending.nothing_stands:

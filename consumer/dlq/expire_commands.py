@@ -11,6 +11,7 @@ from consumer.dlq.redrive.process import new_owner
 from feedback import logs
 from feedback.console.commands import config_option, log_level_option, settings_of
 from feedback.errors import ExitCode
+from feedback.rights.needed import Role
 from feedback.systemd import notify, unit
 
 
@@ -34,14 +35,17 @@ def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: s
     """
     # Imported only here: the other commands do not need them.
     from consumer.features.waits.registry.registry import Registry
+    from consumer.features.waits.registry.rights import registry_rights
     from consumer.journal import Journal
     from feedback.console.access import require_access
+    from feedback.rights.looking import require_rights
 
     settings = settings_of(config)
     logs.configure(level=log_level)
     url = settings.registry.url or settings.journal.url
     with closing(Journal(url, group=settings.kafka.group, worker_id="")) as database:
         require_access(settings, more=database.ping)
+    require_rights(Role.REGISTRY, settings, registry_rights(settings, topics))
     # systemd's variables are removed before a child process may inherit them.
     unit()
     with stopping_at_signals() as stopping:

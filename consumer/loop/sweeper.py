@@ -67,6 +67,8 @@ class Sweeper:
         core: the worker; its features sweep as well, and hear of the findings.
         revive: takes over runs that are to go on.
         room: how much `revive` takes now.
+        may_mark: whether the journal takes the mark that a status was told: without it the same
+            statuses would be told again in each round.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Sweeper:
         *,
         revive: Callable[[Iterable[Continuation]], None],
         room: Callable[[], int],
+        may_mark: Callable[[], bool] = lambda: True,
     ) -> None:
         status_writer, lease_s = core.status_writer, core.settings.journal.lease_s
         self._core = core
@@ -85,6 +88,7 @@ class Sweeper:
         self._told_runs = ToldRuns(core.store, lambda: status_writer.redis_away)
         self._revive = revive
         self._room = room
+        self._may_mark = may_mark
         self._lease_s = lease_s
         self._far_leases = FarLeases(lease_s=lease_s)
         self._look_back = LookBack(
@@ -352,7 +356,7 @@ class Sweeper:
             feature.swept(state)
 
     def _repair_statuses(self) -> None:
-        if self._status_writer.redis_away:
+        if self._status_writer.redis_away or not self._may_mark():
             return
         until_s = monotonic_s() + self._lease_s * REPAIRS_FOR
         self._look_back.begin()

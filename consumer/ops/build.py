@@ -33,7 +33,7 @@ from consumer.loop.worker import Worker
 from consumer.ops.health import Health, doubts
 from consumer.ops.health.probe import Probe
 from consumer.ops.health.progress import HEARTBEAT, INTAKE
-from consumer.ops.rights.looking import require_rights
+from consumer.ops.rights.roles import require_worker_rights
 from consumer.ops.signals import Stop
 from consumer.ops.startup import (
     load_registry,
@@ -90,7 +90,7 @@ class Build:
     def __init__(self, settings: Settings) -> None:
         registry = load_registry(settings)
         self._handlers, self.topics = registry.handlers, registry.topics
-        require_rights(settings, registry.handlers)
+        require_worker_rights(settings, registry.handlers)
         self.own_journal: PrivateJournal | None = None
         if not settings.journal.url:
             require_no_journal(registry.handlers)
@@ -126,7 +126,10 @@ class Build:
             self.features += make(core)
         self.worker = self._make_worker()
         self.sweeper = Sweeper(
-            core, revive=self.worker.revive, room=lambda: self.worker.room_for_revived
+            core,
+            revive=self.worker.revive,
+            room=lambda: self.worker.room_for_revived,
+            may_mark=lambda: not self.worker.journal_away,
         )
         self.probe = Probe(
             core,

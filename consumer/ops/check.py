@@ -19,7 +19,6 @@ from consumer.journal import Journal, Leases, durability
 from consumer.ops.check_result import CheckResult
 from consumer.ops.open_files import open_files, told
 from consumer.ops.rights.checking import look_at_rights
-from consumer.ops.rights.needed import Role
 from consumer.ops.topics import needed_topics
 from consumer.status.heartbeat import compare_journals, compare_timelines
 from feedback.errors import (
@@ -33,6 +32,7 @@ from feedback.kafka.source import KafkaSource
 from feedback.kafka.topic_facts import not_there
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
+from feedback.rights.needed import Role
 from feedback.settings.settings import Settings
 
 

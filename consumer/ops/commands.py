@@ -14,7 +14,6 @@ from consumer.ops.check_result import CheckResult
 from consumer.ops.rights.checking import look_at_rights
 from consumer.ops.rights.command import rights
 from consumer.ops.rights.kafka_rights import rights_by_topic
-from consumer.ops.rights.needed import Role
 from consumer.ops.startup import load_registry
 from consumer.ops.topic_lines import topic_as_json, topic_as_text
 from consumer.ops.topics import look_at_topics
@@ -30,6 +29,7 @@ from feedback.console.commands import (
 )
 from feedback.console.plurals import counted
 from feedback.errors import ExitCode, more
+from feedback.rights.needed import Role
 from feedback.settings.settings import Settings
 
 PRUNE_BATCH = 1000

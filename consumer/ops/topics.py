@@ -95,6 +95,11 @@ def needed_topics(settings: Settings, handlers: Iterable[Handler]) -> list[Neede
     return [*needed.values()]
 
 
+def names_of_topics(settings: Settings, handlers: Iterable[Handler]) -> list[str]:
+    """Return the names of the needed topics; see `needed_topics`."""
+    return [one.name for one in needed_topics(settings, handlers)]
+
+
 def _of_retries(handlers: Iterable[Handler], group: str) -> Iterator[NeededTopic]:
     for name, (one, delay_ms) in retry_topics(handlers, group).items():
         purpose = f"retries of {one.topic} after {named(delay_ms)}"

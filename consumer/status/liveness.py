@@ -15,6 +15,7 @@ from consumer.status.heartbeat import Heartbeat, Reading
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 from feedback.observer import Observer, observed
+from feedback.outages import log_outage
 
 log = EventLog("onceward.liveness")
 
@@ -31,6 +32,7 @@ class Liveness:
     Attributes:
         lease_end_s: monotonic; counted from before the renewal was sent.
         journal_away: the database did not answer the last time.
+        refusal: the right that it does not give, in a sentence; empty without such a fault.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Liveness:
     ) -> None:
         self._observers = observers
         self.journal_away = False
+        self.refusal = ""
         self._forgets = forgets
         self._lease_s = lease_s
         self._leases = leases
@@ -132,12 +135,14 @@ class Liveness:
             with observed(self._observers, "lease"):
                 if self._leases.renew(self._lease_s) is None:
                     self._leases.register(self._lease_s)
-            self.journal_away = False
+            self.journal_away, self.refusal = False, ""
             self._read_timeline()
         except JournalUnavailable as error:
             self.journal_away = True
-            if self._renewed_since_s is not None:
-                log.warning("lease.not_renewed", reason=str(error))
+            is_new = error.fault is not None and not self.refusal
+            self.refusal = self.refusal if error.fault is None else str(error)
+            if self._renewed_since_s is not None or is_new:
+                log_outage(log, "lease.not_renewed", error)
             self._renewed_since_s = None
             return
         was_over = monotonic_s() >= self.lease_end_s

@@ -86,17 +86,23 @@ class StatusRestore:
         self._thread.join(timeout_s)
 
     def redis_is(self, run_id: str) -> None:
-        """Hear which start of the server answers, and behind a dot with which contents; returns at
-        once."""
+        """Hear which start of the server answers, and behind a dot with which contents.
+
+        The start is empty while this user may not ask for it: that is no other one. It returns at
+        once.
+        """
+        start, _, contents = run_id.partition(".")
+        if not start:
+            start = self._heard.partition(".")[0]
+            run_id = f"{start}.{contents}"
         if run_id == self._heard:
             return
         with self._changed:
-            start = run_id.partition(".")[0]
             if self._heard and self._heard.partition(".")[0] == start:
                 log.warning("redis.emptied", run_id=start)
-            elif self._heard:
+            elif self._heard.partition(".")[0]:
                 log.warning("redis.restarted", run_id=start)
-            else:
+            elif not self._heard:
                 self._held_told = run_id  # this worker has just begun and holds nothing
             self._heard = run_id
             self._changed.notify_all()

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from consumer.handlers.backoff import Fixed
 from consumer.handlers.declaration import DeliveryKind, Handler
-from consumer.ops.rights.needed import KafkaRight, RedisRight, Role, SqlRight
 from consumer.ops.rights.roles import rights_of
 from docs.generators.markdown import code, table
+from feedback.rights.needed import KafkaRight, RedisRight, Role, SqlRight
 from feedback.settings.settings import Settings
 
 _GROUP, _TOPIC, _KEPT = "GROUP", "TOPIC", "KEPT"

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, event
 from feedback.errors import SecurityFault, SecurityKind
 from feedback.security import SettingNames, of_tls
 from feedback.sql.refusals import of_connecting
+from feedback.tls_files import Certificate, unusable_file
 from feedback.tls_probe import connected
 
 _SSL_REQUEST = struct.pack(">ii", 8, 80_877_103)
@@ -40,7 +41,18 @@ def _fault(
     if found is not None and found.kind is SecurityKind.UNTRUSTED:
         # libpq says of no certificate why it is refused.
         return _of_certificate(names, named) or found
+    if found is not None and found.kind is SecurityKind.CLIENT_CERTIFICATE:
+        # libpq goes on without a file that is not there.
+        return _of_own_files(names, named) or found
     return found
+
+
+def _of_own_files(names: SettingNames, named: Mapping[str, Any]) -> SecurityFault | None:
+    """Return the fault of the files of our own certificate."""
+    cert, key, password = (named.get(one) for one in ("sslcert", "sslkey", "sslpassword"))
+    if cert is None:
+        return None
+    return unusable_file(names, cafiles={}, certificate=Certificate(cert, key, password))
 
 
 def _of_certificate(names: SettingNames, named: Mapping[str, Any]) -> SecurityFault | None:

@@ -28,6 +28,7 @@ MEMORY = ":memory:"
 _SQLITE_DRIVER = "sqlite+pysqlite"
 # Added to our own limit, so that the server's comes first: its error says more.
 ANSWER_MARGIN_S = 1.0
+CONNECT_S = 5.0
 _POSTGRES_DRIVER = "postgresql+psycopg"
 
 
@@ -45,7 +46,8 @@ def open_engine(
 
     Args:
         url: `sqlite:///path` or `postgresql+psycopg://...`; parameters of the URL pass through.
-        timeout_s: the longest wait for a connection, for a lock and for a statement, each.
+        timeout_s: the longest wait for a lock and for a statement, each; that for a connection is
+            `CONNECT_S` at most.
         pool: SQLAlchemy's arguments for its connection pool.
         bounded: override the defaults of PostgreSQL: a statement, or a pause within a transaction,
             ends after `timeout_s`, and a commit is on disk when it returns. False where a user's
@@ -146,7 +148,8 @@ def _postgres_arguments(url: URL, timeout_s: float, *, bounded: bool) -> dict[st
     # empty would go on scanning it when it is large (planning costs 2 us a request in a batch of
     # 64), and a pooler in transaction mode knows no prepared statements.
     arguments: dict[str, object] = {
-        "connect_timeout": max(2, math.ceil(timeout_s)),
+        # Of its own: a migration waits long for another one, but for no server that is silent.
+        "connect_timeout": max(2, math.ceil(min(timeout_s, CONNECT_S))),
         "prepare_threshold": None,
         "application_name": "onceward" if bounded else "onceward handler",
         "keepalives": 1,

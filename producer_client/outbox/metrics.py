@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Protocol
 
@@ -90,6 +91,8 @@ class Watched(Protocol):
     def turned_s(self) -> float: ...
     @property
     def missing(self) -> str | None: ...
+    @property
+    def refused(self) -> tuple[str, ...]: ...
 
 
 def pages(relay: Watched, metrics: ExposedRelayMetrics, *, stalled_s: float) -> Pages:
@@ -105,7 +108,9 @@ def pages(relay: Watched, metrics: ExposedRelayMetrics, *, stalled_s: float) -> 
 
     def ready() -> Answer:
         missing = relay.missing
-        return _json(missing is None, {"ready": missing is None, "missing": missing})
+        is_ready = missing is None
+        said = {"ready": is_ready, "missing": missing, "refused": relay.refused}
+        return _json(is_ready, said)
 
     def scrape() -> Answer:
         return Answer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(metrics.registry))
@@ -113,6 +118,6 @@ def pages(relay: Watched, metrics: ExposedRelayMetrics, *, stalled_s: float) -> 
     return {"/live": live, "/ready": ready, "/metrics": scrape}
 
 
-def _json(is_fine: bool, content: dict[str, object]) -> Answer:
+def _json(is_fine: bool, content: Mapping[str, object]) -> Answer:
     status = HTTPStatus.OK if is_fine else HTTPStatus.SERVICE_UNAVAILABLE
     return Answer(status, "application/json", json.dumps(content).encode() + b"\n")

@@ -87,7 +87,8 @@ class Relay:
         )
         self._cooldowns = Cooldowns(unknown_s=outbox.unknown_topic_s)
         self._flying: list[RelayBatch] = []
-        self._away: str | None = None
+        self._away: NotAvailable | None = None
+        self._topic_refusals: dict[str, str] = {}
         self._renew_s = self._standing_s = self._prune_s = 0.0
         self._unserved: frozenset[str] = frozenset()
         self._waker: Waker | None = None
@@ -116,7 +117,15 @@ class Relay:
     @property
     def missing(self) -> str | None:
         """The server that is away, in one line; None when the relay gets on."""
-        return self._away or (", ".join(self._cooldowns.away) or None)
+        return str(self._away) if self._away else (", ".join(self._cooldowns.away) or None)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The faults of security that last, in sentences with their correction."""
+        away, topics = self._away, self._cooldowns.away
+        server = () if away is None or away.fault is None else (str(away),)
+        refusals = dict(self._topic_refusals)  # its thread adds to it
+        return (*server, *(refusals[one] for one in topics if one in refusals))
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until it is asked to stop or has failed, at most that long; say whether it was."""
@@ -195,7 +204,7 @@ class Relay:
                 if self._away is None:
                     server = "redis" if isinstance(error, RedisUnavailable) else "database"
                     log_outage(log, f"{server}.away", error)
-                self._away = str(error)
+                self._away = error
                 pause_s = min(longest_s, max(shortest_s, pause_s * 2))
                 until_s = monotonic_s() + pause_s
                 while (left_s := until_s - monotonic_s()) > 0:
@@ -309,9 +318,13 @@ class Relay:
             forbidden=landed.forbidden,
             now_s=monotonic_s(),
         )
+        for topic, error in landed.away.items():
+            if error.fault is not None:
+                self._topic_refusals[topic] = str(error)
         for topic in new:
             log_outage(log, "topic.away", landed.away[topic], topic=topic)
         for topic in back:
+            self._topic_refusals.pop(topic, None)
             log.info("topic.back", topic=topic)
 
     def _land_last(self) -> None:

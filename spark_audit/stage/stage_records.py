@@ -12,7 +12,8 @@ from types import MappingProxyType
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from feedback.errors import SettingsError
+from feedback.errors import NotAvailable, SecurityKind, SettingsError
+from feedback.security import KAFKA, fault
 from feedback.settings.settings import KafkaSection
 from spark_audit.output.location import Location, uri_of
 from spark_audit.spark.rows import frame_of
@@ -287,7 +288,7 @@ def _sasl(given: Mapping[str, object]) -> dict[str, str]:
     mechanism = str(given.get("sasl_mechanism"))
     if mechanism not in _LOGIN:
         raise SettingsError(
-            f"[kafka] sasl_mechanism {mechanism}: the audit knows {', '.join(_LOGIN)}"
+            f"[kafka] sasl_mechanism = {mechanism}: the audit knows {', '.join(_LOGIN)}"
         )
     user = _quoted(str(given.get("sasl_plain_username", "")))
     password = _quoted(str(given.get("sasl_plain_password", "")))
@@ -305,7 +306,8 @@ def _text_of(name: str, path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
-        raise SettingsError(f"[kafka] {name}: {path}: {why}") from error
+        unusable = fault(SecurityKind.FILE, KAFKA, why, more=f"[kafka] {name} = {path}")
+        raise NotAvailable(unusable.said).because(unusable) from error
 
 
 def _names(schema: str) -> list[str]:

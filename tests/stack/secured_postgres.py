@@ -32,15 +32,21 @@ class TlsPostgres(Postgres):
 
     Attributes:
         certificate: of the server.
+        access: who may connect, as `pg_hba.conf` says it.
+        cafile: of the authority of clients' certificates; none where they have passwords.
     """
 
     certificate: Certificate = field(kw_only=True)
+    access: str = field(default=_ACCESS, kw_only=True)
+    cafile: Path | None = field(default=None, kw_only=True)
 
     def prepare(self, folder: Path) -> tuple[Command, ...]:
         """Write who may connect, and the key where its user alone can read it."""
         access, key = folder / "access.conf", folder / "server.key"
-        access.write_text(_ACCESS)
-        for source, target in ((self.certificate.key, key), (self.certificate.cert, _cert(folder))):
+        access.write_text(self.access)
+        trusted = [] if self.cafile is None else [(self.cafile, _trusted(folder))]
+        own = ((self.certificate.key, key), (self.certificate.cert, _cert(folder)))
+        for source, target in (*own, *trusted):
             shutil.copyfile(source, target)
             target.chmod(0o600)
             if (user := server_user()) is not None:
@@ -49,7 +55,13 @@ class TlsPostgres(Postgres):
 
     def command(self, folder: Path) -> Command:
         """Return the server's command."""
-        tls = {"ssl": "on", "ssl_cert_file": _cert(folder), "ssl_key_file": folder / "server.key"}
+        tls: dict[str, object] = {
+            "ssl": "on",
+            "ssl_cert_file": _cert(folder),
+            "ssl_key_file": folder / "server.key",
+        }
+        if self.cafile is not None:
+            tls["ssl_ca_file"] = _trusted(folder)
         given = {**tls, "hba_file": folder / "access.conf", **self.settings}
         settings = {name: str(value) for name, value in given.items()}
         return Postgres(port=self.port, name=self.name, settings=settings).command(folder)
@@ -117,3 +129,7 @@ def secured_postgres(authority: Authority) -> Iterator[SecuredPostgres]:
 
 def _cert(folder: Path) -> Path:
     return folder / "server.crt"
+
+
+def _trusted(folder: Path) -> Path:
+    return folder / "clients.crt"

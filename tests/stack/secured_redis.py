@@ -27,12 +27,14 @@ class TlsRedis:
     Attributes:
         certificate: of the server: key and certificate in one file.
         cafile: of its authority.
+        clients: whether clients need a certificate: `yes`, `optional` or `no`.
     """
 
     kind: ClassVar[str] = "redis"
 
     certificate: Path
     cafile: Path
+    clients: str = "optional"
     port: int = field(default_factory=free_port)
     name: str = "redis"
     ready_within_s: float = 20.0
@@ -51,7 +53,7 @@ class TlsRedis:
         listens = ("--bind", HOST, "--port", "0", "--tls-port", str(self.port))
         files = ("--tls-cert-file", "--tls-key-file")
         tls = [word for name in files for word in (name, str(self.certificate))]
-        trust = ("--tls-ca-cert-file", str(self.cafile), "--tls-auth-clients", "optional")
+        trust = ("--tls-ca-cert-file", str(self.cafile), "--tls-auth-clients", self.clients)
         rights = ("on", f">{ADMIN_PASSWORD}", "~*", "&*", "+@all")
         users = ("--user", ADMIN, *rights, "--user", "default", "off")
         data = ("--dir", str(folder), "--appendonly", "no", "--save", "")
@@ -73,6 +75,8 @@ class TlsRedis:
             port=self.port,
             ssl=True,
             ssl_ca_certs=str(self.cafile),
+            ssl_certfile=str(self.certificate),
+            ssl_keyfile=str(self.certificate),
             username=ADMIN,
             password=ADMIN_PASSWORD,
             socket_timeout=5.0,

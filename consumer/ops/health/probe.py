@@ -86,7 +86,8 @@ class Probe:
         )
 
     def _refused(self) -> tuple[str, ...]:
-        servers = (self._redis.refusal, self._worker.journal_refusal)
+        journal = (self._worker.journal_refusal, self._liveness.refusal)
+        servers = (self._redis.refusal, *journal)
         of_kafka = [said for one in self.sources for said in one.refusals]
         return tuple(dict.fromkeys(one for one in (*of_kafka, *servers) if one))
 

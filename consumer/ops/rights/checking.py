@@ -7,9 +7,11 @@ from types import MappingProxyType
 
 from consumer.ops.check_result import CheckResult
 from consumer.ops.rights.command import handlers_of
-from consumer.ops.rights.looking import questions
-from consumer.ops.rights.needed import MissingRight, Role
+from consumer.ops.rights.kafka_rights import kafka_rights
+from consumer.ops.topics import names_of_topics
 from feedback.errors import ExitCode, OncewardError, SettingsError
+from feedback.rights.looking import questions
+from feedback.rights.needed import MissingRight, Role
 from feedback.settings.settings import Settings
 
 
@@ -29,7 +31,8 @@ def look_at_rights(
         if not ok:
             yield CheckResult("rights", str(error), error.exit_code)
         return
-    for server, ask in questions(role, settings, handlers):
+    rights = kafka_rights(role, settings, handlers)
+    for server, ask in questions(role, settings, rights, known=names_of_topics(settings, handlers)):
         try:
             missing += ask()
         except OncewardError as error:

@@ -9,11 +9,12 @@ from sqlalchemy import make_url
 
 from consumer.handlers.declaration import Handler
 from consumer.handlers.registry import HandlerRegistry
-from consumer.ops.rights.lines import admin_config, kafka_line, redis_line, sql_lines
-from consumer.ops.rights.needed import Role, RoleRights
-from consumer.ops.rights.roles import database_urls, rights_of, user_of
+from consumer.ops.rights.roles import rights_of
 from feedback.console.commands import OF_A_GROUP, config_option, settings_of
 from feedback.errors import SettingsError
+from feedback.rights.lines import admin_config, kafka_line, redis_line, sql_lines
+from feedback.rights.needed import Role, RoleRights
+from feedback.rights.places import database_urls, user_of
 from feedback.settings.settings import Settings
 
 FORMATS = ("acl", "redis", "sql")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from consumer.features.waits.record import wait_topic
-from consumer.features.waits.registry.naming import group_of, transactional_prefix
+from consumer.features.waits.registry.rights import registry_rights
 from consumer.handlers.declaration import DeliveryKind, Handler
-from consumer.ops.rights.needed import KafkaRight, Resource, Role
 from consumer.ops.topics import needed_topics
-from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.retry_group import retry_group
+from feedback.rights.needed import KafkaRight, Resource, Role
+from feedback.rights.senders import SENDERS, own_topics, sending_rights
 from feedback.settings.settings import Settings
 
 READ, WRITE = frozenset({"Read"}), frozenset({"Write"})
@@ -36,8 +35,7 @@ class _KafkaNames(NamedTuple):
     def sources(self) -> list[str]:
         """The topics of requests: those of handlers, and the client's own."""
         topics = [one.dead_letters_of or one.topic for one in self.handlers]
-        client = self.settings.client.topic
-        return [*dict.fromkeys([*topics, *([client] if client else [])])]
+        return [*dict.fromkeys([*topics, *own_topics(self.settings)])]
 
 
 def kafka_rights(
@@ -52,6 +50,8 @@ def kafka_rights(
         SettingsError: a name would be longer than Kafka allows.
     """
     names = _KafkaNames(settings, tuple(handlers))
+    if role in SENDERS:
+        return sending_rights(role, names.sources)
     rights: dict[tuple[Resource, str, bool], KafkaRight] = {}
     for one in _BY_ROLE[role](names):
         key = (one.resource, one.name, one.is_prefix)
@@ -107,26 +107,9 @@ def _groups_of_worker(names: _KafkaNames) -> Iterator[KafkaRight]:
         yield KafkaRight(Resource.GROUP, f"{names.group}.wait", READ)
 
 
-def _of_sender(names: _KafkaNames) -> Iterator[KafkaRight]:
-    for topic in names.sources:
-        yield _topic(topic, WRITE, CONFIGS)
-
-
-def _of_resender(names: _KafkaNames) -> Iterator[KafkaRight]:
-    for topic in names.sources:
-        yield _topic(topic, READ | WRITE)
-
-
 def _of_registry(names: _KafkaNames) -> Iterator[KafkaRight]:
-    for one in names.handlers:
-        if one.delivery is DeliveryKind.AT_LEAST_ONCE:
-            yield _topic(wait_topic(one.topic, names.group), READ | WRITE, CONFIGS)
-            letters = dead_letter_topic(one.topic, names.group)
-            yield _topic(letters, READ | WRITE | names.making)
-            yield _topic(one.topic, DESCRIBE, CONFIGS)
-    yield KafkaRight(Resource.GROUP, group_of(names.group), READ)
-    name = transactional_prefix(names.group)
-    yield KafkaRight(Resource.TRANSACTIONAL_ID, name, WRITE, is_prefix=True)
+    kept = [one for one in names.handlers if one.delivery is DeliveryKind.AT_LEAST_ONCE]
+    yield from registry_rights(names.settings, [one.topic for one in kept])
 
 
 def _of_operator(names: _KafkaNames) -> Iterator[KafkaRight]:
@@ -165,9 +148,6 @@ def _topic(
 
 _BY_ROLE = {
     Role.WORKER: _of_worker,
-    Role.CLIENT: _of_sender,
-    Role.RESENDER: _of_resender,
-    Role.RELAY: _of_sender,
     Role.REGISTRY: _of_registry,
     Role.OPERATOR: _of_operator,
     Role.AUDITOR: _of_auditor,

@@ -1,15 +1,17 @@
-"""All rights of a role, and the names of its users. Pure."""
+"""All rights of a role."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from urllib.parse import unquote, urlsplit
+from collections.abc import Iterable, Sequence
 
 from consumer.handlers.declaration import Handler
 from consumer.ops.rights.kafka_rights import kafka_rights
-from consumer.ops.rights.needed import Role, RoleRights
-from consumer.ops.rights.redis_rights import redis_right
-from consumer.ops.rights.sql_rights import sql_rights
+from consumer.ops.topics import names_of_topics
+from feedback.rights.looking import require_rights
+from feedback.rights.needed import Role, RoleRights
+from feedback.rights.places import database_urls
+from feedback.rights.redis_rights import redis_right
+from feedback.rights.sql_rights import sql_rights
 from feedback.settings.settings import Settings
 
 
@@ -32,20 +34,11 @@ def rights_of(role: Role, settings: Settings, handlers: Iterable[Handler]) -> Ro
     )
 
 
-def database_urls(settings: Settings) -> dict[str, str]:
-    """Return the URL of each database, by its section; empty where there is none."""
-    journal = settings.journal.url
-    return {
-        "journal": journal,
-        "registry": settings.registry.url or journal,
-        "outbox": settings.outbox.url,
-    }
+def require_worker_rights(settings: Settings, handlers: Sequence[Handler]) -> None:
+    """Return when the worker's users have the rights without which it fails.
 
-
-def user_of(url: str) -> str:
-    """Return the user that a URL names; empty where it names none.
-
-    >>> user_of("rediss://bank%40payments:secret@cache:6379/0")
-    'bank@payments'
+    Raises:
+        NotAvailable: some are missing; see `feedback.rights.looking.require_rights`.
     """
-    return unquote(urlsplit(url).username or "")
+    rights = kafka_rights(Role.WORKER, settings, handlers)
+    require_rights(Role.WORKER, settings, rights, known=names_of_topics(settings, handlers))

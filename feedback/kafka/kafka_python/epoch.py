@@ -28,6 +28,7 @@ from kafka.protocol.producer import (
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.fencing import Fenced
+from feedback.kafka.kafka_python.faults import fault_of
 from feedback.kafka.kafka_python.wire import CoordinatorAway, KafkaWire
 from feedback.kafka.values import Partition
 
@@ -117,7 +118,7 @@ class TransactionalId:
         )
         for found in answer.results_by_topic_v3_and_below:
             for one in found.results_by_partition:
-                self._judge(one.partition_error_code)
+                self._judge(one.partition_error_code, found.name)
 
     def _end(self, producer: Producer) -> None:
         answer = self._asked(
@@ -134,7 +135,7 @@ class TransactionalId:
     def _asked(self, request: Any) -> Any:
         return self._wire.ask(self._wire.transaction_coordinator(self._name), request)
 
-    def _judge(self, code: int) -> None:
+    def _judge(self, code: int, topic: str = "") -> None:
         if not code:
             return
         error = for_code(code)
@@ -142,7 +143,11 @@ class TransactionalId:
             raise _Soon(f"Kafka: {error.__name__}")
         if issubclass(error, FENCED):
             raise Fenced(f"another process takes {self._name}: {error.__name__}")
-        raise KafkaUnavailable(f"Kafka refuses the transactional id {self._name}: {error.__name__}")
+        why = fault_of(error(topic or self._name), operation="Write")
+        said = error.__name__ if why is None else why.said
+        raise KafkaUnavailable(f"Kafka refuses the transactional id {self._name}: {said}").because(
+            why
+        )
 
     def _soon(self, ask: Callable[[], Answer], deadline_s: float) -> Answer:
         while True:

@@ -38,6 +38,7 @@ from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.fencing import Fenced
 from feedback.kafka.kafka_python.epoch import FENCED, Producer, TransactionalId
+from feedback.kafka.kafka_python.faults import fault_of
 from feedback.kafka.kafka_python.wire import KafkaWire
 from feedback.kafka.outgoing import Outgoing, RecordRefused, RecordTooLarge
 from feedback.kafka.values import Partition
@@ -153,7 +154,9 @@ class KafkaPythonFence:
             kind = RecordTooLarge if issubclass(error, _TOO_LARGE) else RecordRefused
             raise kind(f"Kafka refused the record: {reason}")
         self._wire.close()
-        raise KafkaUnavailable(f"Kafka did not acknowledge: {reason}")
+        why = fault_of(error(topic), operation="Write")
+        said = reason if why is None else why.said
+        raise KafkaUnavailable(f"Kafka did not acknowledge: {said}").because(why)
 
     def _request(self, place: Partition, records: bytearray) -> Any:
         of_topic = ProduceRequest.TopicProduceData

@@ -37,5 +37,6 @@ def refusal_of(error: KafkaError) -> RecordNotSent | None:
 def forbidden(error: AuthorizationError) -> TopicForbidden:
     """Return the error for a broker that lets this user not write."""
     topic = error.args[0] if isinstance(error, TopicAuthorizationFailedError) else None
-    refused = TopicForbidden(f"Kafka refused the record: {in_words(error)}", topic)
-    return refused.because(fault_of(error))
+    fault = fault_of(error, operation="Write")
+    said = in_words(error) if fault is None else fault.said
+    return TopicForbidden(f"Kafka refused the record: {said}", topic).because(fault)

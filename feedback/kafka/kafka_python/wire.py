@@ -12,7 +12,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.structs import TopicPartition
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.kafka_python.faults import faults
+from feedback.kafka.kafka_python.faults import fault_of, faults
 from feedback.kafka.kafka_python.sockets import closed_at_a_fault
 from feedback.settings.settings import KafkaSection
 
@@ -88,8 +88,10 @@ class KafkaWire:
         (found,) = answer.topics[0].partitions
         if found.error_code:
             self.close()
-            reason = for_code(found.error_code).__name__
-            raise KafkaUnavailable(f"Kafka: {reason} for {topic}-{partition}")
+            error = for_code(found.error_code)
+            why = fault_of(error(topic), operation="Describe")
+            said = error.__name__ if why is None else why.said
+            raise KafkaUnavailable(f"Kafka: {said} for {topic}-{partition}").because(why)
         return int(found.offset)
 
     def find_coordinator(self, name: str, kind: int) -> Any:
@@ -122,7 +124,10 @@ class KafkaWire:
         """
         answer = self.find_coordinator(name, TRANSACTION)
         if answer.error_code:
-            raise CoordinatorAway(f"Kafka: {for_code(answer.error_code).__name__}")
+            error = for_code(answer.error_code)
+            if (why := fault_of(error(name))) is not None:
+                raise KafkaUnavailable(f"Kafka: {why.said}").because(why)
+            raise CoordinatorAway(f"Kafka: {error.__name__}")
         return int(answer.node_id)
 
     def close(self) -> None:

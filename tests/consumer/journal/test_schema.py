@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,11 @@ from sqlalchemy import NullPool, create_engine
 from consumer.journal import Journal, JournalVersionError, migrate
 from consumer.journal.tables import SCHEMA_VERSION
 from consumer.journal.wait_tables import wait
+from feedback.clock import monotonic_s
 from feedback.errors import ExitCode
+from feedback.sql.errors import DatabaseUnavailable
+from onceward.servers.ports import HOST
+from producer_client import outbox
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, kinds, new_id
 
@@ -111,3 +117,13 @@ def test_a_folder_with_a_percent_sign_in_its_name_is_no_obstacle(tmp_path: Path)
     folder = tmp_path / "100%(here)s"
     folder.mkdir()
     assert migrate(f"sqlite:///{folder / 'journal.db'}").version == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize("migrate_one", [migrate, outbox.migrate], ids=["journal", "outbox"])
+def test_a_migration_leaves_a_silent_database_soon(migrate_one: Callable[[str], object]) -> None:
+    with socket.create_server((HOST, 0)) as silent:
+        port = silent.getsockname()[1]
+        began_s = monotonic_s()
+        with pytest.raises(DatabaseUnavailable, match="is not available"):
+            migrate_one(f"postgresql+psycopg://{HOST}:{port}/money")
+        assert monotonic_s() - began_s < 10

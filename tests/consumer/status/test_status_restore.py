@@ -240,3 +240,13 @@ def test_it_ends_in_the_middle_when_it_is_stopped(
     other = Republication(crowd.url, group=crowd.name, worker_id="w2")
     assert other.take_turn("run-1") == "MINE"
     other.close()
+
+
+def test_a_start_of_redis_that_may_not_be_asked_for_is_no_other_start(
+    crowd: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = crowd.worker("w1")
+    with caplog.at_level("WARNING"):
+        for run_id in ("run-1.a", ".a", "run-1.a", ".b"):
+            one.redis_is(run_id)
+    assert [event_of(record) for record in caplog.records] == ["redis.emptied"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from feedback.errors import SettingsError
+from feedback.errors import NotAvailable, SecurityKind, SettingsError
 from feedback.settings.settings import KafkaSection
 from spark_audit.stage.stage_records import connection_options, reader_options
 from tests.spark_audit.stage.samples import partition
@@ -94,8 +94,10 @@ def test_certificates_are_given_as_text_so_that_a_cluster_needs_no_files(tmp_pat
 
 
 def test_the_certificate_of_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"ssl_cafile.*No such file"):
+    with pytest.raises(NotAvailable, match=r"\[kafka\] ssl_cafile = .*No such file") as caught:
         connection_options(section(security_protocol="SSL", ssl_cafile=str(tmp_path / "none")))
+    assert caught.value.fault is not None
+    assert caught.value.fault.kind is SecurityKind.FILE
 
 
 @pytest.mark.parametrize("name", ["ssl_crlfile", "ssl_ciphers", "sasl_kerberos_name"])

@@ -12,7 +12,8 @@ the table say are its own, each one `owned`. `topics` finds the wait topics and 
 `changes` makes changes of the table from records, pure; `table` stores them, by `partitions` only
 for their owner; `facts` are its rows. `moving` moves expired requests, and says how things stand
 after each step; `letter` makes the letter, pure; `reading` brings records back, since the table has
-no payload. `tally` counts.
+no payload. `tally` counts. `rights` lists its
+rights on Kafka, pure.
 
 Decisions taken, and their cost. The table is a copy of the topics: thrown away, it is read again.
 How far it was read stands beside it, in the same transaction, so that offsets are committed nowhere

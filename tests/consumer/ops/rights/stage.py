@@ -16,7 +16,7 @@ from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
 from sqlalchemy import Connection, NullPool, create_engine
 
 from consumer.journal import migrate
-from consumer.ops.rights.needed import Role
+from feedback.rights.needed import Role
 from feedback.settings.settings import Settings, load
 from producer_client import outbox
 from tests import preloaded
@@ -28,6 +28,7 @@ from tests.stack.secured_stack import Secured, password_of
 
 HANDLERS = "tests.consumer.ops.rights.rights_handlers"
 HANDLED = ("pay", "keep")
+BESIDE = ("retry.300ms", "dlq", "wait")
 KINDS = {
     "--topic": ResourceType.TOPIC,
     "--group": ResourceType.GROUP,
@@ -92,6 +93,19 @@ class RightsStage:
     def variables(self) -> dict[str, str]:
         """Return the environment that the handlers read."""
         return {"TEST_TOPICS": json.dumps(self.topics)}
+
+    def make_beside(self) -> None:
+        """Make the topics beside those of requests, compacted."""
+        prefixes = [f"{self.topics[of]}.{self.group}" for of in HANDLED]
+        names = [f"{prefix}.{end}" for prefix in prefixes for end in BESIDE]
+        compacted = {
+            "num_partitions": 1,
+            "replication_factor": 1,
+            "configs": {"cleanup.policy": "compact"},
+        }
+        with KafkaAdminClient(bootstrap_servers=self.secured.kafka.plain) as admin:
+            admin.create_topics(dict.fromkeys(names, compacted))
+            admin.wait_for_topics(names)
 
     @contextmanager
     def connected(self, url: str) -> Iterator[Connection]:
@@ -175,11 +189,13 @@ class RightsStage:
         self.programs.append(one)
         return one
 
-    def start(self, role: Role, module: str, *words: str) -> StartedProgram:
+    def start(
+        self, role: Role, module: str, *words: str, **changes: Mapping[str, Any]
+    ) -> StartedProgram:
         """Start the service of a role and wait for nothing."""
         argv: Sequence[str] = (sys.executable, "-m", module, *words)
         one = StartedProgram(
-            (*argv, "--config", str(self.config(role))),
+            (*argv, "--config", str(self.config(role, **changes))),
             log=self.folder / f"{role}-{uuid.uuid4().hex}.log",
             environ=environment(**self.variables()),
         )

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from kafka.admin import KafkaAdminClient
 
 from consumer.handlers.backoff import Fixed
 from consumer.handlers.declaration import DeliveryKind, Handler
-from consumer.ops.rights.looking import questions
-from consumer.ops.rights.needed import KafkaRight, RedisRight, Role, RoleRights, SqlRight
+from consumer.ops.rights.kafka_rights import kafka_rights
 from consumer.ops.rights.roles import rights_of
+from consumer.ops.topics import names_of_topics
 from feedback.errors import ExitCode
+from feedback.rights.looking import questions
+from feedback.rights.needed import KafkaRight, RedisRight, Role, RoleRights, SqlRight
 from tests.consumer.ops.rights.stage import (
-    HANDLED,
     KINDS,
     OPERATIONS,
     RightsStage,
@@ -28,8 +28,6 @@ from tests.eventually import eventually
 from tests.stack.secured_stack import Secured
 
 pytestmark = pytest.mark.usefixtures("no_given_servers")
-
-BESIDE = ("retry.300ms", "dlq", "wait")
 
 
 class Atom(NamedTuple):
@@ -51,16 +49,7 @@ def stage(secured: Secured, tmp_path: Path) -> Iterator[RightsStage]:
     """Yield a stage with tables and all topics."""
     with rights_stage(secured, tmp_path) as made:
         made.migrate()
-        prefixes = [f"{made.topics[of]}.{made.group}" for of in HANDLED]
-        names = [f"{prefix}.{end}" for prefix in prefixes for end in BESIDE]
-        compacted = {
-            "num_partitions": 1,
-            "replication_factor": 1,
-            "configs": {"cleanup.policy": "compact"},
-        }
-        with KafkaAdminClient(bootstrap_servers=secured.kafka.plain) as admin:
-            admin.create_topics(dict.fromkeys(names, compacted))
-            admin.wait_for_topics(names)
+        made.make_beside()
         yield made
 
 
@@ -99,6 +88,42 @@ def test_a_missing_right_of_each_server_is_named_and_ends_run_with_3(stage: Righ
     eventually(lambda: checked(stage, role=Role.WORKER)[0] == 0, what="all rights")
 
 
+STARTED = {
+    Role.RESENDER: (("producer_client", "resend"), "Write", "resender.started"),
+    Role.RELAY: (("producer_client", "relay"), "Write", "relay.started"),
+    Role.REGISTRY: (("consumer.dlq", "expire"), None, "waits.started"),
+}
+
+
+@pytest.mark.parametrize("role", STARTED)
+def test_a_service_that_lacks_a_right_names_it_and_ends_with_3(
+    stage: RightsStage, role: Role
+) -> None:
+    """Before it says that it has started; and it starts when the printed commands were run."""
+    words, operation, started = STARTED[role]
+    stage.grant(role)
+    kafka, topic = stage.secured.kafka, stage.topics["pay"]
+    if operation is not None:
+        kafka.take_away(role, KINDS["--topic"], topic, OPERATIONS[operation])
+        wanted = [f"Kafka: user {role} has no right {operation} on topic {topic}"]
+    else:
+        kafka.take_away(role, KINDS["--group"], f"{stage.group}.expire", OPERATIONS["Read"])
+        wanted = [f"Kafka: user {role} has no right Read on group {stage.group}.expire"]
+    stage.secured.redis.set_user(role, "-exists")
+    one = stage.start(role, *words)
+    assert one.ended(within_s=60) == ExitCode.NOT_AVAILABLE, one.tail
+    said = [line.strip() for line in one.tail.splitlines() if "; grant it: " in line]
+    found = [line.partition(";")[0] for line in said]
+    assert found[0] in wanted
+    assert found[1].startswith(f"Redis: user {role} has no right to the command EXISTS")
+    assert not any("started" in line for line in one.lines)
+    acl, redis = [line.partition("; grant it: ")[2] for line in said]
+    stage.run_acl(acl)
+    stage.run_redis(redis)
+    again = stage.start(role, *words)
+    again.told(started)
+
+
 def test_a_topic_that_may_not_be_seen_is_not_called_missing(stage: RightsStage) -> None:
     stage.grant(Role.WORKER)
     topic = stage.topics["pay"]
@@ -118,7 +143,8 @@ def test_each_right_that_is_taken_away_alone_is_named(stage: RightsStage, role: 
     settings, handlers = stage.settings(role), declared(stage)
 
     def lacking() -> list[str]:
-        asked = questions(role, settings, handlers)
+        rights = kafka_rights(role, settings, handlers)
+        asked = questions(role, settings, rights, known=names_of_topics(settings, handlers))
         return [one.sentence for _, ask in asked for one in ask()]
 
     def lacks(name: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.ops.rights.needed import Role
+from feedback.rights.needed import Role
 from tests.consumer.running import command
 from tests.kit.settings import Sections, write_settings
 

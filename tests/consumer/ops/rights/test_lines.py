@@ -10,13 +10,20 @@ import psycopg
 import pytest
 import redis
 
-from consumer.ops.rights.lines import kafka_line, redis_line, sql_line
-from consumer.ops.rights.needed import KafkaRight, RedisRight, Resource, SqlRight
 from feedback.errors import SettingsError
+from feedback.rights.lines import kafka_line, redis_line, sql_line
+from feedback.rights.needed import KafkaRight, RedisRight, Resource, SqlRight
 from tests.stack.postgres import dsn
 
 HOSTILE = "a'b\"c;$(touch x)`d`\\e -- \n*"
 TOPIC = KafkaRight(Resource.TOPIC, "pay.g.", frozenset({"Read", "Write"}), is_prefix=True)
+
+
+def test_an_acl_of_all_users_is_refused() -> None:
+    right = KafkaRight(Resource.TOPIC, "pay", frozenset({"Read"}))
+    for user in ("*", ""):
+        with pytest.raises(SettingsError, match="all users"):
+            kafka_line(right, user=user, brokers="kafka:9092")
 
 
 def test_a_shell_reads_a_hostile_user_as_one_word(tmp_path: Path) -> None:

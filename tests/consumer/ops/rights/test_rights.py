@@ -9,12 +9,12 @@ import pytest
 from consumer.handlers.backoff import Fixed
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.journal import wait_tables
-from consumer.ops.rights.kafka_missing import lacking_operations
 from consumer.ops.rights.kafka_rights import kafka_rights
-from consumer.ops.rights.needed import KafkaRight, Resource, Role
-from consumer.ops.rights.redis_rights import redis_right
-from consumer.ops.rights.sql_rights import TABLES
 from feedback.kafka.topic_facts import HIDDEN, TopicFacts
+from feedback.rights.kafka_missing import lacking_operations
+from feedback.rights.needed import KafkaRight, Resource, Role
+from feedback.rights.redis_rights import redis_right
+from feedback.rights.sql_rights import TABLES
 from feedback.settings.settings import Settings
 from producer_client.outbox import tables as outbox_tables
 from tests.consumer.samples import payments

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from consumer.ops.rights.needed import Role
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
 from feedback.redis.store import StatusStore
+from feedback.rights.needed import Role
 from feedback.status import State
 from producer_client import Client
 from tests.consumer.ops.rights.stage import RightsStage, rights_stage

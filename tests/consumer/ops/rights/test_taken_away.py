@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from consumer.ops.rights.needed import Role
 from consumer.ops.rights.roles import rights_of
+from feedback.rights.needed import Role
 from feedback.status import State
 from onceward.servers.ports import HOST, free_port
 from producer_client import Client
@@ -73,7 +73,7 @@ WHOLE = (
     Lost("SELECT on table onceward_request", "onceward_request", "onceward_request"),
     Lost("INSERT on table onceward_run", "onceward_run", "onceward_run"),
     Lost("USAGE on sequence onceward_run_id_seq", "onceward_run_id_seq", "onceward_run_id_seq"),
-    Lost("UPDATE on table onceward_worker", "onceward_worker"),
+    Lost("UPDATE on table onceward_worker", "onceward_worker", "onceward_worker"),
 )
 # Each is sent while the right is away, with the end and the number of its run.
 SENT = {
@@ -145,6 +145,8 @@ def test_a_worker_that_loses_a_right_names_it_and_goes_on(stage: RightsStage) ->
     worker = lose_each(stage, QUICK)
     # What may be read and not be committed is no end of it.
     assert len(worker.events("kafka.back")) <= 1
+    # The mark that a status was told waits for the right, and is no reason to tell it again.
+    assert sum(one["count"] for one in worker.events("statuses.repaired")) <= 3
 
 
 @pytest.mark.long

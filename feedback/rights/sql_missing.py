@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 from sqlalchemy import make_url
+from sqlalchemy.exc import DBAPIError
 
-from consumer.journal.faults import translate
-from consumer.ops.rights.lines import sql_line
-from consumer.ops.rights.needed import MissingRight, Role, SqlRight
-from consumer.ops.rights.roles import database_urls
-from consumer.ops.rights.sql_rights import sql_rights
+from feedback.rights.lines import sql_line
+from feedback.rights.needed import MissingRight, Role, SqlRight
+from feedback.rights.places import database_urls
+from feedback.rights.sql_rights import sql_rights
 from feedback.settings.settings import Settings
 from feedback.sql.errors import DatabaseUnavailable
+from feedback.sql.faults import sort
 from feedback.sql.rights import Privilege, missing_privileges
 from feedback.sql.session import Session
 
 TIMEOUT_S = 5.0
 # PostgreSQL's words to a user without CONNECT; no SQLSTATE comes with them.
 _NO_CONNECT = "permission denied for database"
+
+
+class RightsUnknown(DatabaseUnavailable):
+    """The database did not say which rights there are."""
+
+    database = "the database"
 
 
 def missing_of_sql(role: Role, settings: Settings, section: str) -> list[MissingRight]:
@@ -30,7 +38,7 @@ def missing_of_sql(role: Role, settings: Settings, section: str) -> list[Missing
         section: of the settings whose `url` names it.
 
     Raises:
-        DatabaseUnavailable: the database did not answer.
+        RightsUnknown: the database did not answer.
     """
     rights = sql_rights(role).get(section, ())
     url = database_urls(settings)[section]
@@ -38,11 +46,13 @@ def missing_of_sql(role: Role, settings: Settings, section: str) -> list[Missing
         return []
     wanted = [Privilege(one.kind, one.name, what) for one in rights for what in one.privileges]
     marks = next((one.name for one in rights if one.kind == "TABLE"), "onceward_meta")
-    session = Session(url, timeout_s=TIMEOUT_S, translate=translate, section=section)
+    session = Session(
+        url, timeout_s=TIMEOUT_S, translate=partial(_translate, section), section=section
+    )
     try:
         with closing(session), session.transaction(read_only=True) as connection:
             schema, missing = missing_privileges(connection, wanted, marks=marks)
-    except DatabaseUnavailable as error:
+    except RightsUnknown as error:
         if _NO_CONNECT not in error.reason:
             raise
         schema, missing = "public", [Privilege("DATABASE", "", "CONNECT")]
@@ -58,3 +68,8 @@ def _sentence(one: Privilege, url: str, schema: str) -> MissingRight:
         f"PostgreSQL: user {user} has no right {one.privilege} on {one.kind.lower()} {place}",
         sql_line(right, user=user, database=database, schema=schema),
     )
+
+
+def _translate(section: str, error: DBAPIError) -> RightsUnknown | None:
+    fault = sort(error, section)
+    return None if fault is None else RightsUnknown(fault.reason).because(fault.security)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from consumer.ops.rights.needed import Role, SqlRight
+from feedback.rights.needed import Role, SqlRight
 
 _LETTERS = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 # By role and section of the settings: S is SELECT, I INSERT, U UPDATE, D DELETE.

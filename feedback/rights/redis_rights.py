@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit
 
-from consumer.ops.rights.needed import RedisRight, Role
+from feedback.rights.needed import RedisRight, Role
 
 # Of the script that writes statuses: feedback/redis/status_script.py.
 _WRITING = frozenset(

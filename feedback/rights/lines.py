@@ -10,8 +10,8 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 
-from consumer.ops.rights.needed import KafkaRight, RedisRight, SqlRight
 from feedback.errors import SettingsError
+from feedback.rights.needed import KafkaRight, RedisRight, SqlRight
 
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 # A word that redis-cli reads as it stands.
@@ -33,8 +33,10 @@ def kafka_line(right: KafkaRight, *, user: str, brokers: str, config: str = "") 
         config: see `admin_config`.
 
     Raises:
-        SettingsError: Kafka has no resource of such a name.
+        SettingsError: Kafka has no resource of such a name, or the user would be all users.
     """
+    if user in ("", "*"):
+        raise SettingsError(f"an ACL of user {user!r} is one of all users: name one with --user")
     if not _LEGAL.fullmatch(right.name):
         raise SettingsError(f"Kafka has no {right.resource} named {right.name!r}: correct the name")
     words = ["kafka-acls", "--bootstrap-server", brokers]

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 
-from consumer.handlers.declaration import Handler
-from consumer.ops.rights.kafka_rights import kafka_rights
-from consumer.ops.rights.lines import admin_config, kafka_line
-from consumer.ops.rights.needed import KafkaRight, MissingRight, Resource, Role
-from consumer.ops.topics import needed_topics
 from feedback.kafka.engines import engine_of
 from feedback.kafka.probes import RightsProbe
 from feedback.kafka.rights import not_to_be_made
 from feedback.kafka.topic_facts import TopicFacts, facts_of
+from feedback.rights.lines import admin_config, kafka_line
+from feedback.rights.needed import KafkaRight, MissingRight, Resource
 from feedback.settings.settings import Settings
 
 TIMEOUT_S = 5.0
@@ -22,21 +19,24 @@ _READ = "Read"
 
 
 def missing_of_kafka(
-    role: Role, settings: Settings, handlers: Sequence[Handler]
+    rights: Sequence[KafkaRight], settings: Settings, *, known: Collection[str] = ()
 ) -> list[MissingRight]:
-    """Return the rights that Kafka does not give to the user of a role.
+    """Return those of some rights that Kafka does not give to the user of the settings.
 
     Of a topic that is not there yet, only whether it may be seen and made is known.
 
+    Args:
+        known: the topics by which rights to a prefix are looked at.
+
     Raises:
         KafkaUnavailable: Kafka did not answer.
-        SettingsError: a name is longer than Kafka allows.
+        SettingsError: Kafka has no resource of such a name.
     """
-    rights = kafka_rights(role, settings, handlers)
     topics = [one for one in rights if one.resource is Resource.TOPIC]
     others = [one for one in rights if one.resource is not Resource.TOPIC]
-    known = [one.name for one in needed_topics(settings, handlers)]
     missing = [*_of_topics(topics, known, settings)]
+    if not others:
+        return missing
     engine = engine_of(settings.kafka)
     with closing(engine.rights(settings.kafka, TIMEOUT_S)) as probe:
         for right in others:
@@ -46,7 +46,7 @@ def missing_of_kafka(
 
 
 def _of_topics(
-    rights: Sequence[KafkaRight], known: Sequence[str], settings: Settings
+    rights: Sequence[KafkaRight], known: Collection[str], settings: Settings
 ) -> Iterator[MissingRight]:
     names = {right: _topics_of(right, known) for right in rights}
     asked = sorted({name for some in names.values() for name in some})

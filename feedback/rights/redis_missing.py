@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
-from consumer.ops.rights.lines import redis_line
-from consumer.ops.rights.needed import MissingRight, RedisRight, Role
-from consumer.ops.rights.redis_rights import redis_right
-from consumer.ops.rights.roles import user_of
 from feedback.redis.rights import MayNotAsk, refused_commands
 from feedback.redis.server import connect
+from feedback.rights.lines import redis_line
+from feedback.rights.needed import MissingRight, RedisRight, Role
+from feedback.rights.places import user_of
+from feedback.rights.redis_rights import redis_right
 from feedback.settings.settings import Settings
 
 # The arguments of commands without a key; all others begin with one.
