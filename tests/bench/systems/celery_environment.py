@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,12 +13,18 @@ from tests.bench.launching import run
 
 LOCK = Path(__file__).with_name("celery.lock")
 INSTALL_LIMIT_S = 300.0
+# Nothing but the files that were locked.
+INSTALL = ("-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r")
 
 
 def pinned(package: str) -> str:
     """Return the version of a package in the lock file."""
-    versions = dict(line.split("==") for line in LOCK.read_text(encoding="utf-8").split())
-    return versions[package]
+    return pins()[package]
+
+
+def pins() -> dict[str, str]:
+    """Return the version of each package in the lock file; its hashes stand in further lines."""
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def celery_python() -> Path:
@@ -38,7 +45,7 @@ def celery_python() -> Path:
         log.unlink(missing_ok=True)
         steps = (
             [sys.executable, "-m", "venv", str(target)],
-            [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "-r", str(LOCK)],
+            [str(python), *INSTALL, str(LOCK)],
         )
         for step in steps:
             run(step, environ=os.environ, log=log, timeout_s=INSTALL_LIMIT_S)
