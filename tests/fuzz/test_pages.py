@@ -16,13 +16,25 @@ from feedback.web.page_server import CLIENT_LIMIT_S, HEAD_LIMIT_BYTES, Answer, P
 from tests.fuzz.test_boundaries import fuzzed
 
 HOST = "127.0.0.1"
+PATHS = ("/live", "/ready", "/metrics")
 PROBE = b"GET /live HTTP/1.0\r\n\r\n"
 # A request may take its whole time, and then its answer is written.
 LIMIT_S = CLIENT_LIMIT_S + 3
 LINES = st.builds(
     lambda method, path, version, end: method + b" " + path + version + end,
     st.sampled_from([b"GET", b"HEAD", b"POST", b"PRI", b"get", b"", b"\x16\x03\x01"]),
-    st.sampled_from([b"/live", b"/ready?x", b"//live", b"/" + b"a" * 70_000, b"*", b"http://["])
+    st.sampled_from(
+        [
+            b"/live",
+            b"/ready",
+            b"/metrics",
+            b"/ready?x",
+            b"//live",
+            b"/" + b"a" * 70_000,
+            b"*",
+            b"http://[",
+        ]
+    )
     | st.binary(max_size=20),
     st.sampled_from([b"", b" ", b" HTTP/1.1", b" HTTP/0.9", b" HTTP/2.0", b" HTTP/9" + b"9" * 5000])
     | st.binary(max_size=12),
@@ -56,8 +68,8 @@ def live() -> Answer:
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """Yield the port of a server with one page."""
-    server = PageServer(host=HOST, port=0, pages={"/live": live})
+    """Yield the port of a server with the pages of a worker."""
+    server = PageServer(host=HOST, port=0, pages=dict.fromkeys(PATHS, live))
     try:
         yield server.port
     finally:
