@@ -30,6 +30,7 @@ from producer_client.owner import ClientClosed, ClientProcess
 from producer_client.send_flow import SendFlow
 from producer_client.sent_before import sent_before
 from producer_client.submission import Prepared, SendResult, Submission, Value
+from producer_client.under_way import TasksUnderWay
 from producer_client.wait_rules import WaitedRequest, shown_by
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class AsyncClient:
         )
         self._waiter = AsyncWaiter(section, self.store, self._events, self._way)
         self._forgetting: set[asyncio.Task[None]] = set()
+        self._under_way = TasksUnderWay()
+        self._redis_s = shares.redis.timeout_s
         self._is_closed = False
         self._owner = ClientProcess()
 
@@ -146,11 +149,14 @@ class AsyncClient:
         if self._is_closed:
             return
         self._is_closed = True
+        self._under_way.is_open = False
         if self._owner.is_other:
             return  # the connections are another process's
         self._events.wake_all()
         try:
             await self._sender.aclose()
+            # Sends that Kafka did not take are taken back.
+            await self._under_way.ended(2 * self._redis_s)
             await asyncio.gather(*self._forgetting, return_exceptions=True)
         finally:
             # Even when the closing itself is cancelled.
@@ -198,7 +204,8 @@ class AsyncClient:
             )
         if connection is not None:
             return await self._write(connection, submission)
-        sent = await self._way.one(submission)
+        with self._under_way:
+            sent = await self._way.one(submission)
         return AsyncHandle.of(sent, self)
 
     async def _write(self, connection: object, submission: Submission) -> AsyncHandle:
@@ -227,7 +234,9 @@ class AsyncClient:
             their results yielded.
         """
         self._require_open()
-        return send_many(self._way, submissions, rate=rate, sleep=asyncio.sleep)
+        return send_many(
+            self._way, submissions, rate=rate, sleep=asyncio.sleep, counting=self._under_way
+        )
 
     async def resend(
         self,
@@ -243,7 +252,8 @@ class AsyncClient:
             SendUnknown, PayloadMismatch: as for `send`; earlier traces stay.
         """
         self._require_open()
-        await self._way.again(request_id, payload, known=known, deadline_at=deadline_at)
+        with self._under_way:
+            await self._way.again(request_id, payload, known=known, deadline_at=deadline_at)
 
     async def status(self, request_id: str) -> Status:
         """Return the known status of a request; UNKNOWN when there is none.

@@ -12,9 +12,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from feedback.clock import monotonic_s
-from feedback.errors import InvalidMessage
+from feedback.errors import InvalidMessage, NotSent, OncewardError
+from producer_client.owner import CLOSED
 from producer_client.send_flow import Handed, SendFlow
+from producer_client.send_rules import certain
 from producer_client.submission import Prepared, SendResult, Submission
+from producer_client.under_way import Counting
 
 BATCH = 128
 BATCHES_IN_FLIGHT = 4
@@ -39,20 +42,31 @@ async def send_many(
     *,
     rate: float | None,
     sleep: Callable[[float], Awaitable[None]],
+    counting: Counting,
 ) -> AsyncGenerator[SendResult]:
-    """Send many requests, yielding each one's result; see `Client.send_many`."""
+    """Send many requests, yielding each one's result; see `Client.send_many`.
+
+    Args:
+        counting: each launch with the landings after it is a call of the client, for which its
+            closing waits. Between them only the caller's code runs, for as long as it likes.
+    """
     under_way: deque[LaunchedBatch] = deque()
     due_s = monotonic_s()
     fault: Exception | None = None
     try:
         async with aclosing(_read_batches(submissions, batch_size(rate))) as batches:
             async for batch in batches:
-                under_way.append(await launch(way, batch.submissions))
-                # A source that pauses leaves time to wait for all results.
-                most = 0 if rate or batch.is_last_for_now else BATCHES_IN_FLIGHT - 1
-                while len(under_way) > most:
-                    for result in await land(way, under_way.popleft()):
-                        yield result
+                with counting:
+                    launched = await launch(way, batch.submissions, is_open=counting.is_open)
+                    under_way.append(launched)
+                    # A source that pauses leaves time to wait for all results. In a closed client
+                    # the next moment may be too late to take back what was not sent.
+                    is_last = bool(rate) or batch.is_last_for_now or not counting.is_open
+                    landed = await _land_all_but(
+                        0 if is_last else BATCHES_IN_FLIGHT - 1, way, under_way
+                    )
+                for result in landed:
+                    yield result
                 if rate:
                     # Counted from one due time to the next, so that late wake-ups do not add up.
                     count = len(batch.submissions)
@@ -60,9 +74,10 @@ async def send_many(
                     await sleep(max(0.0, due_s - monotonic_s()))
     except Exception as error:  # of the source: the results of earlier sends come first
         fault = error
-    while under_way:
-        for result in await land(way, under_way.popleft()):
-            yield result
+    with counting:
+        landed = await _land_all_but(0, way, under_way)
+    for result in landed:
+        yield result
     if fault is not None:
         raise fault
 
@@ -101,8 +116,14 @@ async def _one_by_one(submissions: Source) -> AsyncGenerator[Submission | None]:
             yield one
 
 
-async def launch(way: SendFlow, submissions: Sequence[Submission]) -> LaunchedBatch:
-    """Write PENDING for a batch, hand it to Kafka; requests that cannot be sent have results."""
+async def launch(
+    way: SendFlow, submissions: Sequence[Submission], *, is_open: bool = True
+) -> LaunchedBatch:
+    """Write PENDING for a batch, hand it to Kafka; requests that cannot be sent have results.
+
+    Args:
+        is_open: False: the client is closed, and no server is asked any more.
+    """
     results: list[SendResult | None] = []
     batch: list[Prepared] = []
     for submission in submissions:
@@ -111,7 +132,11 @@ async def launch(way: SendFlow, submissions: Sequence[Submission]) -> LaunchedBa
             results.append(None)
         except InvalidMessage as error:
             results.append(SendResult(submission.request_id or "", error))
-    announced = await way.announce_each(batch) if batch else []
+    announced: Sequence[Prepared | OncewardError | None]
+    if is_open:
+        announced = await way.announce_each(batch) if batch else []
+    else:
+        announced = [certain(one, NotSent(one.request_id, CLOSED)) for one in batch]
     places = [at for at, result in enumerate(results) if result is None]
     to_send: list[Prepared] = []
     send_places: list[int] = []
@@ -122,6 +147,15 @@ async def launch(way: SendFlow, submissions: Sequence[Submission]) -> LaunchedBa
         else:
             results[at] = SendResult(one.request_id, told)
     return LaunchedBatch(results, send_places, way.hand_over(to_send))
+
+
+async def _land_all_but(
+    most: int, way: SendFlow, under_way: deque[LaunchedBatch]
+) -> list[SendResult]:
+    landed: list[SendResult] = []
+    while len(under_way) > most:
+        landed += await land(way, under_way.popleft())
+    return landed
 
 
 async def land(way: SendFlow, launched: LaunchedBatch) -> list[SendResult]:

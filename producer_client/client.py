@@ -165,6 +165,7 @@ class Client:
         """Finish the sends under way, for at most `send_timeout_s`, and close for good; waits end
         at once with `ClientClosed`."""
         self._is_closed = True
+        self._under_way.is_open = False
         if self._owner.is_other:
             return  # the connections are another process's
         self._events.wake_all()
@@ -172,7 +173,7 @@ class Client:
         if self._fallback is not None:
             self._fallback.close()
         # Sends that Kafka did not take are taken back: that is one call of Redis, or two.
-        self._under_way.wait(2 * self._redis_s)
+        self._under_way.ended(2 * self._redis_s)
         self._events.close()
         self.store.close()
 
@@ -267,7 +268,9 @@ class Client:
         self._require_open()
         way = self._sending.way
         return sync_bridge.each(
-            batches.send_many(way, submissions, rate=rate, sleep=sync_bridge.sleep)
+            batches.send_many(
+                way, submissions, rate=rate, sleep=sync_bridge.sleep, counting=self._under_way
+            )
         )
 
     def resend(
@@ -289,7 +292,8 @@ class Client:
                 where nothing was known.
         """
         self._require_open()
-        self._sending.again(request_id, payload, known=known, deadline_at=deadline_at)
+        with self._under_way:
+            self._sending.again(request_id, payload, known=known, deadline_at=deadline_at)
 
     def status(self, request_id: str) -> Status:
         """Return the known status of a request; UNKNOWN when there is none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from feedback.errors import OncewardError
+from feedback.errors import OncewardError, RedisUnavailable
 from feedback.kafka.sending import KafkaSender
 from feedback.records.schemas import SchemaFile
 from feedback.records.stored_payload import StoredPayload
@@ -19,10 +19,19 @@ from producer_client.sync_bridge import at_once
 
 
 class _Blocking:
-    """A store whose calls are answered when they return."""
+    """A store whose calls are answered when they return.
 
-    def __init__(self, store: StatusStore) -> None:
-        self._store = store
+    Once it is closed it calls nobody: redis-py would connect again, and nobody would end that.
+    """
+
+    def __init__(self, given: StatusStore) -> None:
+        self._given = given
+
+    @property
+    def _store(self) -> StatusStore:
+        if self._given.is_closed:
+            raise RedisUnavailable("Redis: the client is closed", never_reached=True)
+        return self._given
 
     async def replace(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None

@@ -61,6 +61,7 @@ class StatusStore(StoreCalls):
     ) -> None:
         super().__init__(group, settings)
         self._observers = observers
+        self.is_closed = False
         self.redis = redis
         self._heartbeat_ttl_ms = int(settings.heartbeat_ttl_s * 1000)
 
@@ -341,4 +342,5 @@ class StatusStore(StoreCalls):
 
     def close(self) -> None:
         """Close the connections."""
+        self.is_closed = True
         self.redis.close()

@@ -1,6 +1,7 @@
 """Waits in progress end when their client is closed."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypedDict
@@ -8,9 +9,11 @@ from typing import Any, TypedDict
 import pytest
 
 from feedback.clock import monotonic_s
-from feedback.errors import NewerStatus, SettingsError
+from feedback.errors import NewerStatus, NotSent, SettingsError
+from feedback.records.envelope import Record, decode_headers
 from feedback.settings.settings import load
-from producer_client import AsyncClient, Client, ClientClosed
+from producer_client import AsyncClient, Client, ClientClosed, SendResult
+from producer_client.batches import BATCH
 from producer_client.submission import Submission, prepare
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
@@ -99,3 +102,94 @@ def test_of_many_ids_a_task_reads_no_more_than_a_part_at_a_time(
             return sizes
 
     assert max(asyncio.run(main())) <= 128
+
+
+def test_a_batch_that_is_being_launched_ends_before_its_client_has_closed(
+    client: Client, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch, worker: Worker
+) -> None:
+    client.send(b"the first send connects", request_id="r1")
+    has_begun = threading.Event()
+    sender_is_closed = threading.Event()
+    replace, close = client.store.replace, client._sender.close
+
+    def after_the_sender(*given: Any, **named: Any) -> Any:
+        has_begun.set()
+        assert sender_is_closed.wait(LIMIT_S)
+        return replace(*given, **named)
+
+    def closing() -> None:
+        close()
+        sender_is_closed.set()
+
+    monkeypatch.setattr(client.store, "replace", after_the_sender)
+    monkeypatch.setattr(client._sender, "close", closing)
+    sending = at_once(list, client.send_many(Submission(b"v") for _ in range(300)))
+    assert has_begun.wait(LIMIT_S)
+    client.close()
+    results = sending.result(LIMIT_S)
+    assert [type(one.error) for one in results] == [NotSent] * 300
+    assert _told(worker) == {"r1"}
+    assert not _open_connections(client)
+
+
+def test_a_client_that_is_closed_while_it_sends_many_has_one_true_result_for_each(
+    client: Client, at_once: AtOnce, records: Callable[[], list[Record]], worker: Worker
+) -> None:
+    has_begun = threading.Event()
+
+    def told() -> list[SendResult]:
+        found = []
+        for one in client.send_many(Submission(b"v") for _ in range(30 * BATCH)):
+            found.append(one)
+            has_begun.set()
+        return found
+
+    sending = at_once(told)
+    assert has_begun.wait(LIMIT_S)
+    client.close()
+    results = sending.result(LIMIT_S)
+    assert len({one.request_id for one in results}) == 30 * BATCH
+    sent = {one.request_id for one in results if one.sent}
+    unsent = {one.request_id for one in results if isinstance(one.error, NotSent)}
+    assert sent and unsent and len(sent) + len(unsent) == len(results)
+    assert {decode_headers(one).request_id for one in records()} == sent
+    assert _told(worker) == sent
+    assert not _open_connections(client)
+
+
+def test_tasks_that_send_many_while_their_client_closes_have_one_true_result_for_each(
+    make_settings: MakeSettings, records: Callable[[], list[Record]], worker: Worker
+) -> None:
+    async def main() -> list[SendResult]:
+        client = AsyncClient(make_settings())
+        has_begun = asyncio.Event()
+
+        async def sending() -> list[SendResult]:
+            found = []
+            async for one in client.send_many(Submission(b"v") for _ in range(30 * BATCH)):
+                found.append(one)
+                has_begun.set()
+            return found
+
+        task = asyncio.create_task(sending())
+        async with asyncio.timeout(LIMIT_S):
+            await has_begun.wait()
+            await client.aclose()
+            return await task
+
+    results = asyncio.run(main())
+    assert len({one.request_id for one in results}) == 30 * BATCH
+    sent = {one.request_id for one in results if one.sent}
+    assert {type(one.error) for one in results if not one.sent} == {NotSent}
+    assert {decode_headers(one).request_id for one in records()} == sent
+    assert _told(worker) == sent
+
+
+def _open_connections(client: Client) -> list[object]:
+    pool: Any = client.store.redis.connection_pool
+    return [one for one in pool._connections if one._sock]
+
+
+def _told(worker: Worker) -> set[str]:
+    """The requests that have a status."""
+    return {one.partition("{")[2].rstrip("}") for one in worker.traces() if ":request:" in one}
