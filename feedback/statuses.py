@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from feedback.errors import NewerStatus
+from feedback.errors import NewerStatus, RedisRefused
 from feedback.records.stored_payload import StoredPayload
 from feedback.status import RefusalReason, State, Stored, Write, derive, judge
 
 # In an answer of the status script: begins the packed status that a PENDING replaced.
 REPLACED = "="
 _REPLACED = REPLACED.encode()
+# Its answer for a key of another type.
+WRONG_TYPE = "WRONGTYPE"
 # Databases hold signed numbers of 64 bits.
 _NUMBERS = 2**63
 
@@ -185,18 +187,21 @@ class Replaced:
     packed: bytes = field(repr=False)  # of a result, among others
 
 
-Answer = Refused | Replaced | None
+Answer = Refused | Replaced | RedisRefused | None
 
 
 def decode_answer(reply: bytes | int) -> Answer:
     """Return the script's answer to one write.
 
     None: the write was taken, and it replaced no status that a failed sending would restore.
+    RedisRefused: its key holds another type of value, and this write alone did nothing.
     """
     if not reply or isinstance(reply, int):
         return None
     if reply.startswith(_REPLACED):
         return Replaced(reply.removeprefix(_REPLACED))
+    if reply.startswith(WRONG_TYPE.encode()):
+        return RedisRefused(f"Redis: {WRONG_TYPE} its key there holds another type of value")
     reason, word, attempt, generation, resend = reply.decode("utf-8", "replace").split("|")
     return Refused(
         RefusalReason(reason), _known(word), _count(attempt), _count(generation), resend == "1"
@@ -204,7 +209,14 @@ def decode_answer(reply: bytes | int) -> Answer:
 
 
 def refusals_of(answers: Sequence[Answer]) -> list[Refused | None]:
-    """Return each answer's refusal, None for a write that was taken."""
+    """Return each answer's refusal, None for a write that was taken.
+
+    Raises:
+        RedisRefused: the key of one of the writes holds another type of value.
+    """
+    for one in answers:
+        if isinstance(one, RedisRefused):
+            raise one
     return [one if isinstance(one, Refused) else None for one in answers]
 
 

@@ -19,8 +19,10 @@ from typing import TypeVar
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import (
     InvalidValue,
+    NewerStatus,
     NotSent,
     OncewardError,
+    RedisRefused,
     RedisUnavailable,
     SendUnknown,
 )
@@ -179,6 +181,9 @@ class SendFlow:
             if isinstance(answer, Refused):
                 told.append(why_not_again(one, answer))
                 ready.append(one)
+            elif isinstance(answer, RedisRefused):
+                told.append(NotSent(one.request_id, str(answer)))
+                ready.append(one)
             else:
                 told.append(None)
                 ready.append(as_told(one, answer))
@@ -271,9 +276,12 @@ class SendFlow:
         Raises:
             NotSent, SendUnknown: Redis is away; nothing was sent.
         """
-        ready = await self._as_resends(batch)
-        answers = await self._tell_pending(ready, keep_payloads=True)
-        return [await self._after(one, answer) for one, answer in zip(ready, answers, strict=True)]
+        told: list[Prepared | OncewardError | None] = [*await self._as_resends(batch)]
+        ready = [(at, one) for at, one in enumerate(told) if isinstance(one, Prepared)]
+        answers = await self._tell_pending([one for _, one in ready], keep_payloads=True)
+        for (at, one), answer in zip(ready, answers, strict=True):
+            told[at] = await self._after(one, answer)
+        return told
 
     async def _after(self, one: Prepared, answer: Answer) -> Prepared | OncewardError | None:
         """Return the request to send after Redis's answer to its PENDING.
@@ -290,6 +298,8 @@ class SendFlow:
                 (answer,) = await self._tell_pending([one], keep_payloads=True)
             except (NotSent, SendUnknown) as error:
                 return self._noted(one, certain(one, error))
+        if isinstance(answer, RedisRefused):
+            return self._noted(one, certain(one, NotSent(one.request_id, str(answer))))
         return as_told(one, answer)
 
     async def _tell_pending(
@@ -305,18 +315,47 @@ class SendFlow:
             told = kind(batch[0].request_id, str(error))
             raise told.because(error.fault) from error
 
-    async def _as_resends(self, batch: Sequence[Prepared]) -> list[Prepared]:
+    async def _as_resends(self, batch: Sequence[Prepared]) -> list[Prepared | SendUnknown]:
+        """Return each as the next attempt of what Redis knows; an error for an unreadable status.
+
+        Raises:
+            NotSent: Redis is away.
+        """
         named = [one.request_id for one in batch if one.named_by_caller]
         if not named:
             return list(batch)
         try:
-            known = {one.request_id: one for one in await self._statuses.read_many(named)}
+            known = await self._read_apart(named)
         except RedisUnavailable as error:
             raise NotSent(named[0], str(error)).because(error.fault) from error
-        for status in known.values():
-            if status.state is not State.UNKNOWN:
+        ready: list[Prepared | SendUnknown] = []
+        for one in batch:
+            status = known.get(one.request_id)
+            if isinstance(status, Exception):
+                said = f"{status}; and it may have been sent before"
+                ready.append(self._noted(one, SendUnknown(one.request_id, said)))
+                continue
+            if status is not None and status.state is not State.UNKNOWN:
                 self._sent.note(status.request_id)
-        return [as_resend(one, known.get(one.request_id)) for one in batch]
+            ready.append(as_resend(one, status))
+        return ready
+
+    async def _read_apart(
+        self, request_ids: Sequence[str]
+    ) -> dict[str, Status | RedisUnavailable | ValueError]:
+        """Return the statuses by their ids, and the error of each that cannot be read.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        try:
+            return {one.request_id: one for one in await self._statuses.read_many(request_ids)}
+        except (RedisRefused, NewerStatus, ValueError) as error:
+            if len(request_ids) == 1:
+                return {request_ids[0]: error}
+        middle = len(request_ids) // 2
+        found = await self._read_apart(request_ids[:middle])
+        return found | await self._read_apart(request_ids[middle:])
 
     def hand_over(self, batch: Sequence[Prepared], *, until_s: float | None = None) -> list[Handed]:
         """Give requests to Kafka and return at once, or when one has waited for its topic.

@@ -8,7 +8,8 @@ step: nobody would send an open status without a check. The reply has one item f
 an empty string for an accepted write, and 1 for one where nobody had written the record's
 coordinates before. It is `=` and the old status when a PENDING replaced an earlier attempt, and `=`
 alone when that PENDING was there already. Otherwise it is
-`refusal|state|attempt|generation|resend`; the state of nothing is UNKNOWN.
+`refusal|state|attempt|generation|resend`; the state of nothing is UNKNOWN. The refusal `WRONGTYPE`
+is Redis' own, of a key that holds another type of value: nothing was written there.
 
 Several sends may write PENDING for one attempt at the same time, and each that fails takes back its
 own (`FORGET`). While they do, and until the next status, the hash has a field `tellings`: the
@@ -45,7 +46,7 @@ from feedback.status import (
     RefusalReason,
     State,
 )
-from feedback.statuses import REPLACED
+from feedback.statuses import REPLACED, WRONG_TYPE
 
 UNPLACED = 1
 HEAD_LENGTH = 15
@@ -133,6 +134,17 @@ end
 local time = redis.call('TIME')
 local now = time[1] .. string.format('%03d', math.floor(time[2] / 1000))
 
+-- a key of another type is the fault of this write alone
+local function stored(key)
+  local read = {{'HMGET', key, 'status', 'attempt', 'generation', 'payload_sha256',
+                'resend', 'worker', 'offset', 'tellings', 'topic'}}
+  local found = redis.pcall(unpack(read))
+  if found.err and not string.find(found.err, '{WRONG_TYPE}', 1, true) then
+    redis.call(unpack(read))
+  end
+  return found
+end
+
 local run_id = nil
 local function this_start()
   if not run_id then
@@ -172,10 +184,10 @@ for i = 1, #KEYS - 1, 2 do
   local payload_action, payload, fields = ARGV[at + 11], ARGV[at + 12], tonumber(ARGV[at + 13])
   local request_id = ARGV[at + 14]
   at = at + {HEAD_LENGTH}
-  local old = redis.call('HMGET', key, 'status', 'attempt', 'generation', 'payload_sha256',
-                         'resend', 'worker', 'offset', 'tellings', 'topic')
+  local old = stored(key)
   local refusal = nil
-  if old[1] then refusal = judge(old, write)
+  if old.err then refusal = '{WRONG_TYPE}'
+  elseif old[1] then refusal = judge(old, write)
   elseif write.follows and (write.follows > 0 or redis.call('EXISTS', payload_key) == 0) then
     refusal = '{RefusalReason.TAKEN_BACK}'
   end

@@ -96,10 +96,12 @@ class StatusStore(StoreCalls):
     def replace(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> list[Answer]:
         """Write a batch of statuses as `write` does; return those that were replaced.
 
-        Those are the statuses before each PENDING of a next attempt, for `forget`.
+        Those are the statuses before each PENDING of a next attempt, for `forget`. A write whose
+        key holds another type of value is answered by the error, and the others are done.
 
         Raises:
-            RedisRefused, RedisUnavailable: as for `write`.
+            RedisRefused: one of the writes is at fault.
+            RedisUnavailable: as for `write`.
         """
         if not writes:
             return []

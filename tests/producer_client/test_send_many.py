@@ -1,6 +1,6 @@
 """Sending many: order, rate, what is in flight, and faults beside what is sent."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -12,7 +12,7 @@ from feedback.statuses import Status
 from producer_client import Client, ClientClosed, SendResult, Submission
 from producer_client.batches import BATCH, BATCHES_IN_FLIGHT
 from tests.producer_client.acting import Worker
-from tests.producer_client.conftest import MakeClient
+from tests.producer_client.conftest import MakeClient, MakeSettings
 from tests.rounds import holds_in_one_round, in_time
 from tests.standstill import standing_still
 
@@ -199,3 +199,41 @@ def test_what_a_closed_client_was_about_to_send_is_not_sent(client: Client) -> N
     assert len(rest) == 599
     # Of an id that its caller named nobody can ask any more whether it was sent before.
     assert isinstance(rest[-1].error, NotSent | SendUnknown)
+
+
+def test_an_id_whose_key_in_redis_is_no_status_harms_no_other_of_its_batch(
+    client: Client, worker: Worker, records: Records
+) -> None:
+    redis = worker.store.redis
+    redis.set(worker.store.request_key("r7"), "of another program")
+    redis.hset(worker.store.request_key("r9"), "status", "TELEPORTED")
+    redis.hset(worker.store.request_key("r11"), mapping={"status": "PENDING", "attempt": "many"})
+    results = {one.request_id: one for one in client.send_many(_numbered(300))}
+    odd = {name: results.pop(name).error for name in ("r7", "r9", "r11")}
+    assert all(one.sent for one in results.values())
+    assert len(records()) == 297
+    # Nobody can say what was sent before under these ids.
+    assert {type(one) for one in odd.values()} == {SendUnknown}
+    assert "WRONGTYPE" in str(odd["r7"])
+    assert "newer version" in str(odd["r9"])
+    assert redis.get(worker.store.request_key("r7")) == b"of another program"
+
+
+def test_a_key_that_becomes_another_program_s_before_its_pending_harms_no_other_of_its_batch(
+    make_settings: MakeSettings, worker: Worker, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(make_settings())
+    read_many = client.store.read_many
+
+    def then_taken(ids: Sequence[str]) -> list[Status]:
+        found = read_many(ids)
+        worker.store.redis.set(worker.store.request_key("r1"), "of another program")
+        return found
+
+    monkeypatch.setattr(client.store, "read_many", then_taken)
+    with client:
+        results = list(client.send_many(_numbered(3)))
+    assert [type(one.error) for one in results] == [type(None), NotSent, type(None)]
+    # Each PENDING was written once: a refused sending could still be taken back.
+    assert not worker.store.redis.hexists(worker.store.request_key("r0"), "tellings")
+    assert len(records()) == 2

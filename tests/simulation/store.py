@@ -28,6 +28,7 @@ class SimulatedStore:
         before_write: called when statuses arrive at Redis.
     """
 
+    is_closed = False
     prefix = "onceward:g:"
     journal_key = "onceward:g:journal"
 
