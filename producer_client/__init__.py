@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from producer_client.async_client import AsyncClient, AsyncHandle
     from producer_client.client import Client, Handle
     from producer_client.outbox.errors import (
+        NotCommitted,
         NoTransaction,
         OutboxForbidden,
         OutboxUnavailable,
@@ -76,6 +77,7 @@ else:
             "producer_client.client": ("Client", "Handle"),
             "producer_client.outbox.errors": (
                 "NoTransaction",
+                "NotCommitted",
                 "OutboxForbidden",
                 "OutboxUnavailable",
                 "OutboxVersionError",
@@ -96,6 +98,7 @@ __all__ = [
     "InvalidValue",
     "NoTransaction",
     "NotAvailable",
+    "NotCommitted",
     "NotSent",
     "OncewardError",
     "OutboxForbidden",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,6 +53,8 @@ class AsyncHandle:
     # wait does not send such a request. A relay does, since the row's transaction may be rolled
     # back.
     written_at: int | None = None
+    # Whether who asks holds the transaction of that row.
+    is_uncommitted: Callable[[], bool] = field(default=lambda: False, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -216,8 +218,9 @@ class AsyncClient:
         limit = self.settings.client.max_request_bytes
         writing.require_sendable(one, max_request_bytes=limit)
         group, notify = self.settings.kafka.group, self.settings.outbox.notify
-        written_at = await writing.write_async(connection, one, group=group, notify=notify)
-        return AsyncHandle.of(one, self, written_at=written_at)
+        row = await writing.write_async(connection, one, group=group, notify=notify)
+        sent = AsyncHandle.of(one, self, written_at=row.written_at)
+        return replace(sent, is_uncommitted=row.is_uncommitted)
 
     def send_many(
         self, submissions: Source, *, rate: float | None = None
@@ -273,8 +276,13 @@ class AsyncClient:
             WaitTimeout: nothing final was seen in time.
             PayloadMismatch: the handle's id is another request's.
             RedisUnavailable: Redis was away at the end of the time.
+            NotCommitted: this thread and task hold the transaction of its outbox row.
         """
         self._require_open()
+        if isinstance(request, AsyncHandle) and request.is_uncommitted():
+            from producer_client.outbox import NotCommitted
+
+            raise NotCommitted(request.request_id)
         waited = WaitedRequest.of(request, now_s=monotonic_s())
         return await self._waiter.one(waited, timeout_s=timeout_s, resend=resend)
 

@@ -8,7 +8,7 @@ SendUnknown it may run, and may be repeated freely under the same id. The code i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -62,6 +62,8 @@ class Handle:
     # wait does not send such a request. A relay does, since the row's transaction may be rolled
     # back.
     written_at: int | None = None
+    # Whether who asks holds the transaction of that row.
+    is_uncommitted: Callable[[], bool] = field(default=lambda: False, repr=False, compare=False)
 
     @classmethod
     def of(cls, sent: Prepared, client: Client, *, written_at: int | None = None) -> Handle:
@@ -246,8 +248,9 @@ class Client:
         group, notify = self.settings.kafka.group, self.settings.outbox.notify
         write = writing.write if using is None else django_writing.write_django
         given = connection if using is None else using
-        written_at = write(given, one, group=group, notify=notify)
-        return Handle.of(one, self, written_at=written_at)
+        row = write(given, one, group=group, notify=notify)
+        sent = Handle.of(one, self, written_at=row.written_at)
+        return replace(sent, is_uncommitted=row.is_uncommitted)
 
     def send_many(
         self, submissions: Iterable[Submission | None], *, rate: float | None = None
@@ -325,8 +328,13 @@ class Client:
             WaitTimeout: nothing final was seen in time.
             PayloadMismatch: the handle's id is another request's.
             RedisUnavailable: Redis was away at the end of the time.
+            NotCommitted: this thread and task hold the transaction of its outbox row.
         """
         self._require_open()
+        if isinstance(request, Handle) and request.is_uncommitted():
+            from producer_client.outbox import NotCommitted
+
+            raise NotCommitted(request.request_id)
         waited = WaitedRequest.of(request, now_s=monotonic_s())
         return self._waiter.one(waited, timeout_s=timeout_s, resend=resend)
 

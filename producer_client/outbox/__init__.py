@@ -35,6 +35,7 @@ the outbox.
 """
 
 from producer_client.outbox.errors import (
+    NotCommitted,
     NoTransaction,
     OutboxForbidden,
     OutboxUnavailable,
@@ -46,6 +47,7 @@ from producer_client.outbox.tables import metadata
 
 __all__ = [
     "NoTransaction",
+    "NotCommitted",
     "OutboxForbidden",
     "OutboxMigrated",
     "OutboxUnavailable",

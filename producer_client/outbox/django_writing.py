@@ -24,6 +24,8 @@ from producer_client.outbox.row import columns_of
 from producer_client.outbox.row_insert import RowInsert
 from producer_client.outbox.sql_texts import dialect_of, is_known, query_of_version
 from producer_client.outbox.tables import SCHEMA_VERSION
+from producer_client.outbox.uncommitted import uncommitted_django
+from producer_client.outbox.writing import WrittenRow
 from producer_client.submission import Prepared
 
 # Django's connections that were seen to have our tables, with the database's name, which a test
@@ -31,10 +33,8 @@ from producer_client.submission import Prepared
 _seen: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
-def write_django(using: object, one: Prepared, *, group: str, notify: bool = True) -> int:
-    """Write a request into the outbox of one of Django's databases, and return the time.
-
-    The time is the row's `created_at`, in epoch ms of the database's clock.
+def write_django(using: object, one: Prepared, *, group: str, notify: bool = True) -> WrittenRow:
+    """Write a request into the outbox of one of Django's databases.
 
     Args:
         using: an alias of `DATABASES`; the transaction of this thread's connection is joined.
@@ -60,7 +60,7 @@ def write_django(using: object, one: Prepared, *, group: str, notify: bool = Tru
         # asked: a block whose caller catches this would end as if it had committed.
         database.needs_rollback |= database.in_atomic_block and database.vendor == "postgresql"
         raise _translated(error, database.connection) from None
-    return written_at
+    return WrittenRow(written_at, uncommitted_django(database))
 
 
 @cache

@@ -51,3 +51,24 @@ class NoTransaction(OncewardError):
 
     exit_code = ExitCode.USAGE
     entry = "error-notransaction"
+
+
+class NotCommitted(OncewardError):
+    """A wait in the transaction that wrote the request: nobody sends it before the commit.
+
+    Args:
+        request_id: the request.
+    """
+
+    exit_code = ExitCode.USAGE
+    entry = "error-notcommitted"
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(request_id)
+        self.request_id = request_id
+
+    def __str__(self) -> str:
+        return (
+            f"request {self.request_id} waits in an outbox row that is not committed, and no relay "
+            "sends it before that: commit first, then wait"
+        )

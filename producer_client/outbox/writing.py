@@ -8,8 +8,8 @@ sends the request.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -24,16 +24,27 @@ from producer_client.outbox.faults import translate
 from producer_client.outbox.row import columns_of
 from producer_client.outbox.row_insert import RowInsert
 from producer_client.outbox.schema import check_version
+from producer_client.outbox.uncommitted import uncommitted
 from producer_client.submission import Prepared
 
 # With or without waking relays; for engines whose database was seen to have our tables.
 _inserts: weakref.WeakKeyDictionary[Engine, dict[bool, RowInsert]] = weakref.WeakKeyDictionary()
 
 
-def write(connection: object, one: Prepared, *, group: str, notify: bool = True) -> int:
-    """Write a request into the outbox of a connection's database, and return the time.
+class WrittenRow(NamedTuple):
+    """A row that waits for the caller's commit.
 
-    The time is the row's `created_at`, in epoch ms of the database's clock.
+    Attributes:
+        written_at: its `created_at`, in epoch ms of the database's clock.
+        is_uncommitted: whether who asks has not committed it; see `uncommitted`.
+    """
+
+    written_at: int
+    is_uncommitted: Callable[[], bool]
+
+
+def write(connection: object, one: Prepared, *, group: str, notify: bool = True) -> WrittenRow:
+    """Write a request into the outbox of a connection's database.
 
     Args:
         connection: a SQLAlchemy `Connection` or `Session`; its transaction is joined, or begins
@@ -55,12 +66,15 @@ def write(connection: object, one: Prepared, *, group: str, notify: bool = True)
             check_version(joined)
             inserts = {wakes: RowInsert.of(joined.dialect, wakes=wakes) for wakes in (True, False)}
             _inserts[joined.engine] = inserts
-        return _execute(joined, inserts[notify], columns_of(one, group=group))
+        written_at = _execute(joined, inserts[notify], columns_of(one, group=group))
+        return WrittenRow(written_at, uncommitted(joined))
     except DBAPIError as error:
         raise _translated(error) from None
 
 
-async def write_async(connection: object, one: Prepared, *, group: str, notify: bool = True) -> int:
+async def write_async(
+    connection: object, one: Prepared, *, group: str, notify: bool = True
+) -> WrittenRow:
     """Write a request as `write` does, over a connection for asyncio.
 
     Args:
@@ -77,8 +91,8 @@ async def write_async(connection: object, one: Prepared, *, group: str, notify: 
             f"connection={type(connection).__name__}: give a SQLAlchemy AsyncConnection or "
             "AsyncSession (others: to a Client)"
         )
-    written_at: int = await joined.run_sync(write, one, group=group, notify=notify)
-    return written_at
+    row: WrittenRow = await joined.run_sync(write, one, group=group, notify=notify)
+    return row
 
 
 def require_sendable(one: Prepared, *, max_request_bytes: int) -> None:

@@ -20,7 +20,7 @@ from feedback.errors import InvalidMessage
 from feedback.settings.settings import Settings
 from feedback.status import State
 from producer_client import AsyncClient, Client, WaitTimeout
-from producer_client.outbox import NoTransaction, OutboxVersionError, RowRefused
+from producer_client.outbox import NotCommitted, NoTransaction, OutboxVersionError, RowRefused
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
@@ -159,3 +159,19 @@ def test_a_database_without_an_outbox_says_what_to_do(
                 await client.send(b"v", connection=connection)
 
     run(make_settings(), url, test)
+
+
+def test_a_wait_in_the_transaction_of_its_task_is_refused(
+    settings: Settings, outbox_url: str
+) -> None:
+    async def test(client: AsyncClient, engine: AsyncEngine) -> None:
+        async with engine.begin() as connection:
+            handle = await client.send(b"v", request_id="a", connection=connection)
+            with pytest.raises(NotCommitted, match="commit first, then wait"):
+                await handle.wait(5)
+            with pytest.raises(WaitTimeout):
+                await asyncio.create_task(handle.wait(0.3))
+        with pytest.raises(WaitTimeout):
+            await handle.wait(0.3)
+
+    run(settings, outbox_url, test)

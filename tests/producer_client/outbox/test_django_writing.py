@@ -23,8 +23,9 @@ from feedback.errors import InvalidMessage
 from feedback.records.envelope import Record
 from feedback.settings.settings import Settings
 from feedback.status import State
-from producer_client import AsyncClient, Client, outbox
+from producer_client import AsyncClient, Client, WaitTimeout, outbox
 from producer_client.outbox import (
+    NotCommitted,
     NoTransaction,
     OutboxUnavailable,
     OutboxVersionError,
@@ -373,3 +374,20 @@ def test_another_kind_of_database_is_named(
 def test_models_and_migrations_agree(outbox_url: str) -> None:
     call_command("makemigrations", "onceward", check=True, dry_run=True, verbosity=0)
     assert inspect(create_engine(outbox_url, poolclass=NullPool)).get_table_names() == []
+
+
+def test_a_wait_in_the_block_that_wrote_its_row_is_refused(
+    client: Client, at_once: Callable[..., Any]
+) -> None:
+    with transaction.atomic():
+        with transaction.atomic():
+            handle = client.send(b"v", request_id="a", using="default")
+        with pytest.raises(NotCommitted, match="commit first, then wait"):
+            handle.wait(5)
+        elsewhere = at_once(handle.wait, 0.3)  # while this one could commit
+        with pytest.raises(WaitTimeout):
+            elsewhere.result(60)
+    with pytest.raises(WaitTimeout):
+        handle.wait(0.3)
+    with transaction.atomic(), pytest.raises(WaitTimeout):
+        handle.wait(0.3)

@@ -19,7 +19,12 @@ from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from producer_client import AsyncClient, AsyncHandle, Client, WaitTimeout, outbox
-from producer_client.outbox import NoTransaction, OutboxUnavailable, OutboxVersionError
+from producer_client.outbox import (
+    NotCommitted,
+    NoTransaction,
+    OutboxUnavailable,
+    OutboxVersionError,
+)
 from producer_client.outbox.tables import meta, metadata, row, waiting_index
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import Rows
@@ -367,3 +372,25 @@ def test_the_version_is_written_by_create_all(sqlite_url: str) -> None:
         connection.execute(insert(meta).values(name="schema_version", value="3"))
         with pytest.raises(OutboxVersionError, match="newer"):
             outbox.create(connection)
+
+
+def test_a_wait_in_the_transaction_that_wrote_its_row_is_refused(
+    client: Client, engine: Engine
+) -> None:
+    with engine.connect() as connection:
+        handle = client.send(b"v", request_id="a", connection=connection)
+        with pytest.raises(NotCommitted, match="commit first, then wait"):
+            handle.wait(5)
+        connection.commit()
+        with pytest.raises(WaitTimeout):
+            handle.wait(0.3)
+        client.send(b"v", request_id="b", connection=connection)
+        with pytest.raises(WaitTimeout):
+            handle.wait(0.3)
+    with Session(engine) as session:
+        handle = client.send(b"v", request_id="c", connection=session)
+        with pytest.raises(NotCommitted):
+            client.wait(handle, timeout_s=5)
+        session.rollback()
+        with pytest.raises(WaitTimeout):
+            handle.wait(0.3)
