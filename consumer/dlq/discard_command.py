@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import click
@@ -27,15 +28,17 @@ from consumer.dlq.redrive.endings import without_letter
 from consumer.dlq.redrive.progress import NO_LETTER, refused
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.resolve_command import opened_decisions
+from consumer.dlq.seen_names import SeenNames
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.lookup import Lookup
-from consumer.journal.redrive_rule import IN_WORDS, Discarded, Redrivable
+from consumer.journal.redrive_rule import IN_WORDS, Candidate, Discarded, Redrivable
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.contradictions import refuse_beside_all
 from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
 from feedback.console.source import say_source
 from feedback.errors import ExitCode
+from feedback.kafka.scan import OffsetSpans
 from feedback.settings.settings import Settings
 
 TAKEN = "taken"
@@ -49,11 +52,13 @@ class DiscardPass:
         counts: requests by their results.
         told: the results of requests that were named by their ids.
         is_cut: whether a signal ended it early.
+        seen: the spans of the letters that were looked at; None: only the journal was.
     """
 
     counts: Mapping[str, int]
     told: Mapping[str, str]
     is_cut: bool
+    seen: OffsetSpans | None
 
     @property
     def taken(self) -> int:
@@ -68,6 +73,11 @@ class DiscardPass:
 @reason_option("--because", help="Why nothing is done about it; recorded.")
 @click.option("--dry-run", is_flag=True, help="Count the failures; change nothing.")
 @click.option("--undo", is_flag=True, help="Take the discard of these ids back.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Also letters without a journal row that were sent back already, and may run.",
+)
 @by_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def discard(
@@ -79,6 +89,7 @@ def discard(
     because: str,
     dry_run: bool,
     undo: bool,
+    again: bool,
     by: str,
     yes: bool,
 ) -> int:
@@ -102,20 +113,30 @@ def discard(
         undone = _undo(settings, named.filter.ids, by=by, because=because)
         say_source(settings, as_json=as_json)
         return _print_undone(settings, undone, as_json=as_json, config=config)
+    discarding = partial(_discard, settings, named, by=by, because=because, takes_sent=again)
+    within = None
     if dry_run or not (yes or named.is_one_id):
-        trial = _discard(settings, named, by=by, because=because, is_trial=True)
+        trial = discarding(is_trial=True)
         if dry_run or not trial.taken or trial.is_cut:
             say_source(settings, as_json=as_json)
             return _print_discarded(trial, as_json=as_json, is_trial=True)
         say_source(settings)
         require_yes(f"discard {trial.taken:,} failures ({named.words()})?")
-    done = _discard(settings, named, by=by, because=because)
+        within = trial.seen  # what fails after the question is none of its answer
+    done = discarding(within=within)
     say_source(settings, as_json=as_json)
     return _print_discarded(done, as_json=as_json)
 
 
 def _discard(
-    settings: Settings, named: Given, *, by: str, because: str, is_trial: bool = False
+    settings: Settings,
+    named: Given,
+    *,
+    by: str,
+    because: str,
+    takes_sent: bool,
+    is_trial: bool = False,
+    within: OffsetSpans | None = None,
 ) -> DiscardPass:
     ids = named.filter.ids
     only_ids = named.filter == Filter(ids=ids) and not named.dlqs and bool(ids)
@@ -124,24 +145,32 @@ def _discard(
     with ExitStack() as stack:
         decisions, _ = opened_decisions(settings, stack)
         stopping = stack.enter_context(stopping_at_signals())
-        known = _known(settings, ids) if only_ids else {}
-        left = ids - known.keys()
-        pages: Iterable[dict[str, int | None]] = [known]
+        taken = stack.enter_context(SeenNames())
+        known = _known(settings, ids) if only_ids else []
+        left = ids - {one.request_id for one in known}
+        pages: Iterable[list[Candidate]] = [known]
         if not only_ids or left:
             rest = replace(named, filter=replace(named.filter, ids=left))
-            pages = chain(pages, stack.enter_context(_chosen(settings, rest)))
+            within, letters = stack.enter_context(_chosen(settings, rest, within))
+            pages = chain(pages, letters)
         for page in pages:
-            results = decisions.discard(page, by=by, reason=because, is_trial=is_trial)
-            for request_id, why in results.items():
-                counts[TAKEN if why is None else why.value] += 1
-                if request_id in ids:
-                    told[request_id] = TAKEN if why is None else why.value
+            results = decisions.discard(
+                page, by=by, reason=because, is_trial=is_trial, takes_sent=takes_sent
+            )
+            for one, why in zip(page, results, strict=True):
+                # Of two letters of a request on two pages the first counts, in a trial too.
+                if why is None and not taken.add([one.request_id])[0]:
+                    why = Redrivable.DOUBLE
+                result = TAKEN if why is None else why.value
+                counts[result] += 1
+                if one.request_id in ids and told.get(one.request_id) != TAKEN:
+                    told[one.request_id] = result
             if stopping.is_set():
                 break
         is_cut = stopping.is_set()
     if not is_cut:
         told = dict.fromkeys(sorted(ids), NO_LETTER) | told
-    return DiscardPass(counts, told, is_cut)
+    return DiscardPass(counts, told, is_cut, within)
 
 
 def _undo(
@@ -182,28 +211,30 @@ _OF_UNDO = {
 }
 
 
-def _known(settings: Settings, request_ids: Collection[str]) -> dict[str, int | None]:
+def _known(settings: Settings, request_ids: Collection[str]) -> list[Candidate]:
     """Return the requests that the journal knows: its rows decide over the letters."""
     with Lookup.from_settings(settings) as lookup:
         rows, _ = lookup.rows(request_ids)
-    return dict.fromkeys(rows)
+    return [Candidate(name, None, row.payload_sha256, 0) for name, row in rows.items()]
 
 
 @contextmanager
-def _chosen(settings: Settings, given: Given) -> Iterator[Iterator[dict[str, int | None]]]:
-    """Yield pages of the chosen letters' requests, each with the time of its failure."""
+def _chosen(
+    settings: Settings, given: Given, within: OffsetSpans | None
+) -> Iterator[tuple[OffsetSpans, Iterator[list[Candidate]]]]:
+    """Yield the spans that are read, and the chosen letters in them, page by page."""
     with (
         LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs) as letters,
         progress_bar("discarding") as advance,
     ):
+        spans = letters.spans(since_ms=given.filter.since_ms) if within is None else within
 
-        def pages() -> Iterator[dict[str, int | None]]:
-            for page in letters.pages(letters.spans(since_ms=given.filter.since_ms)):
-                chosen = [candidate_of(one) for one in page.letters if given.filter.takes(one)]
-                yield {one.request_id: one.generation for one in chosen}
+        def pages() -> Iterator[list[Candidate]]:
+            for page in letters.pages(spans):
+                yield [candidate_of(one) for one in page.letters if given.filter.takes(one)]
                 advance(page.read, page.total)
 
-        yield pages()
+        yield spans, pages()
 
 
 def _print_discarded(done: DiscardPass, *, as_json: bool, is_trial: bool = False) -> int:

@@ -112,7 +112,8 @@ class _Commands:
         elif verdict is Redrivable.ON_ITS_WAY:
             yield self._client("its outcome, as soon as there is one", "wait")
         if verdict in _CLOSABLE:
-            yield self._dlq("nothing is to be done: say why", "discard", *dlqs, *_BECAUSE)
+            again = ("--again",) if verdict is Redrivable.SENT_BEFORE else ()
+            yield self._dlq("nothing is to be done: say why", "discard", *dlqs, *again, *_BECAUSE)
 
     def _of_failure_without_letter(self) -> Iterator[NextCommand]:
         if self._report.is_on_its_way:

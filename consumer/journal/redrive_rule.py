@@ -53,8 +53,8 @@ IN_WORDS = {
     Redrivable.PAYLOAD_MISMATCH: "its row is of another payload",
     Redrivable.ANOTHERS_ID: "it was refused under an id that it does not keep: send it anew",
     Redrivable.NO_ROW: "the journal knows nothing of it (--unknown sends it all the same)",
-    Redrivable.SENT_BEFORE: "it was sent back before, and the journal knows nothing of it "
-    "(--again sends it all the same)",
+    Redrivable.SENT_BEFORE: "it was sent back already, and the journal knows nothing of "
+    "it (--again takes it all the same)",
     Redrivable.NEEDS_JOURNAL: "it is one of ours: its journal knows whether it has run "
     "(without --no-journal)",
     Redrivable.DOUBLE: "another letter of the same failure was taken",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Text, bindparam, literal_column, null
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from consumer.journal.actions import ActionKind, Deed, locked_actions_of, note
+from consumer.journal.actions import Action, ActionKind, Deed, locked_actions_of, note
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import DataRefused
@@ -19,10 +19,12 @@ from consumer.journal.history import ROW_COLUMNS, keep_runs, read, update_runs
 from consumer.journal.records import JournalState, Published, Row, cleaned
 from consumer.journal.redrive_rule import (
     NOT_FAILED,
+    Candidate,
     Discarded,
     Redrivable,
     can_be_undone,
     is_discarded,
+    is_sent_before,
     shown_generation,
 )
 
@@ -76,33 +78,43 @@ class Decisions(ActingJournal):
         return True, Row(*answer)
 
     def discard(
-        self, wanted: Mapping[str, int | None], *, by: str, reason: str, is_trial: bool = False
-    ) -> dict[str, Redrivable | None]:
+        self,
+        wanted: Sequence[Candidate],
+        *,
+        by: str,
+        reason: str,
+        is_trial: bool = False,
+        takes_sent: bool = False,
+    ) -> list[Redrivable | None]:
         """Say of failures that nothing is to be done about them; None for each that it was said of.
 
         A request that the journal does not know can be discarded as well: its letter is.
 
         Args:
-            wanted: which failure of each request is meant, as its letter names it; None for the
-                one that stands.
+            wanted: the failures as their letters tell of them. Two may be of one request.
             is_trial: only look, and change nothing.
+            takes_sent: also those that the journal does not know and that were sent back before.
 
         Raises:
             JournalUnavailable: the outcome is unknown; the same call may be repeated.
         """
-        outcomes: dict[str, Redrivable | None] = {}
-        deeds = []
+        ids = {one.request_id for one in wanted}
+        outcomes: list[Redrivable | None] = []
+        deeds: dict[str, Deed] = {}
         with self._session.transaction() as connection:
-            rows, now = read(connection, self._group, wanted, lock=True)
-            actions = locked_actions_of(connection, self._group, wanted, rows)
-            for name, generation in wanted.items():
-                row = rows.get(name)
-                outcomes[name] = _refusal(row, generation, now)
-                if is_discarded(actions.get(name, ()), row):
-                    outcomes[name] = Redrivable.DISCARDED
-                if outcomes[name] is None:
-                    deeds.append(Deed(name, None if row is None else row.generation, reason))
-            note(connection, self._group, () if is_trial else deeds, ActionKind.DISCARD, by=by)
+            rows, now = read(connection, self._group, ids, lock=True)
+            actions = locked_actions_of(connection, self._group, ids, rows)
+            for one in wanted:
+                row, earlier = rows.get(one.request_id), actions.get(one.request_id, ())
+                why = _refusal(one, row, now, earlier, takes_sent=takes_sent)
+                if why is None and one.request_id in deeds:
+                    why = Redrivable.DOUBLE
+                outcomes.append(why)
+                if why is None:
+                    generation = None if row is None else row.generation
+                    deeds[one.request_id] = Deed(one.request_id, generation, reason)
+            noted = () if is_trial else list(deeds.values())
+            note(connection, self._group, noted, ActionKind.DISCARD, by=by)
         return outcomes
 
     def undo_discard(
@@ -138,12 +150,18 @@ class Decisions(ActingJournal):
             mark_published(connection, self._group, [told])
 
 
-def _refusal(row: Row | None, generation: int | None, now: int) -> Redrivable | None:
+def _refusal(
+    one: Candidate, row: Row | None, now: int, actions: Sequence[Action], *, takes_sent: bool
+) -> Redrivable | None:
+    if is_discarded(actions, row):
+        return Redrivable.DISCARDED
     if row is None:
-        return None
+        return Redrivable.SENT_BEFORE if is_sent_before(one, actions) and not takes_sent else None
+    if row.payload_sha256 != one.payload_sha256:
+        return Redrivable.PAYLOAD_MISMATCH
     if row.state != JournalState.FAILED:
         return NOT_FAILED[JournalState(row.state)]
-    if generation not in (None, shown_generation(row)):
+    if one.generation not in (None, shown_generation(row)):
         return Redrivable.OLDER_FAILURE
     # A reopened request may run any moment: nobody may discard it until its deadline.
     return Redrivable.ON_ITS_WAY if row.resend and now < row.deadline_at else None

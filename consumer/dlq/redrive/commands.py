@@ -44,6 +44,7 @@ from feedback.console.contradictions import refuse_beside, refuse_beside_all
 from feedback.console.plurals import counted
 from feedback.console.progress import progress_bar
 from feedback.console.source import say_source
+from feedback.kafka.scan import OffsetSpans
 from feedback.settings.settings import Settings
 
 
@@ -164,12 +165,13 @@ def redrive(
         setting=None if setting is None else Setting.parse(setting),
     )
     ways = _ways(settings, plan, by=by, because=because, is_journaled=not no_journal)
+    within = None
     if not (dry_run or yes):
-        nothing = _ask(settings, given, ways)
+        nothing, within = _ask(settings, given, ways)
         if nothing is not None:
             return _said(settings, nothing, as_json=as_json, section=ways.section)
     with _how(rate, "looking" if dry_run else "sending back") as how:
-        ending = (ways.rehearse if dry_run else ways.send)(how=how)
+        ending = ways.rehearse(how=how) if dry_run else ways.send(how=how, within=within)
     return _said(settings, ending, as_json=as_json, section=ways.section)
 
 
@@ -199,8 +201,11 @@ def _ways(
     return _Ways(partial(alone, is_trial=True), alone, "")
 
 
-def _ask(settings: Settings, given: Given, ways: _Ways) -> Ending | None:
+def _ask(settings: Settings, given: Given, ways: _Ways) -> tuple[Ending | None, OffsetSpans | None]:
     """Ask where that is needed; return the counts where there is nothing to send.
+
+    Where there is, return the spans of the letters that were counted: what fails after the question
+    is none of its answer.
 
     One request that is named is sent without a question, but where another may have done its work.
 
@@ -209,16 +214,16 @@ def _ask(settings: Settings, given: Given, ways: _Ways) -> Ending | None:
     """
     if given.is_one_id and ways.section:
         _ask_where_asked_anew(settings, given)
-        return None
+        return None, None
     with _how(None, "counting") as how:
         found = ways.rehearse(how=how)
     if not found.counts.get(SENT) or how.stopping.is_set():
-        return found
+        return found, None
     for line in later_lines(found):
         click.echo(line, err=True)
     say_source(settings, section=ways.section)
     require_yes(f"send back {counted(found.counts[SENT], 'dead letter')} ({given.words()})?")
-    return None
+    return None, found.seen
 
 
 def _said(settings: Settings, ending: Ending, *, as_json: bool, section: str = "journal") -> int:

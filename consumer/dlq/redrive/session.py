@@ -20,7 +20,7 @@ from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, Redr
 from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import TO_SEND
 from feedback.errors import ExitCode, NotAvailable, OncewardError
-from feedback.kafka.scan import KafkaScan, OffsetSpan, resumed
+from feedback.kafka.scan import KafkaScan, OffsetSpan, OffsetSpans, resumed
 from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import new_request_id
 from feedback.settings.settings import Settings
@@ -52,6 +52,7 @@ class Ending:
         twice: ids of letters that another redrive has sent too, meanwhile; not all of very many.
         twice_count: how many there are.
         later: the successes after the letters that would be sent; None where they were sent.
+        seen: of a trial: the spans of the letters that were looked at.
     """
 
     redrive_id: str
@@ -64,6 +65,7 @@ class Ending:
     later: SucceededLater | None = None
     twice: list[str] = field(default_factory=list)
     twice_count: int = 0
+    seen: OffsetSpans | None = None
 
     @property
     def is_trial(self) -> bool:
@@ -78,15 +80,19 @@ def begin(
     by: str,
     because: str | None,
     how: How,
+    within: OffsetSpans | None = None,
 ) -> Ending:
     """Send back the letters that a plan chooses.
+
+    Args:
+        within: only letters in these spans: those that a person was asked about.
 
     Raises:
         NotAvailable: a server is away; the text says how to go on.
         SettingsError: the settings are wrong.
     """
     with opened(settings, plan) as tools:
-        spans = tools.letters.spans(since_ms=plan.filter.since_ms)
+        spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         redrive_id = new_request_id()
         tools.work.begin(
             redrive_id,
@@ -170,7 +176,8 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
     to_send: dict[str, None] = {}
     is_cut = False
     with opened(settings, plan) as tools:
-        for page in tools.letters.pages(tools.letters.spans(since_ms=plan.filter.since_ms)):
+        spans = tools.letters.spans(since_ms=plan.filter.since_ms)
+        for page in tools.letters.pages(spans):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
             all_letters.add(READ, len(page.letters))
             all_letters.add(CHOSEN, len(chosen))
@@ -187,7 +194,7 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
                 break
     later = asked_anew(settings, to_send)
     state = STOPPED if is_cut else REHEARSED
-    return Ending("", state, dict(all_letters.counts), answers.of_named, later=later)
+    return Ending("", state, dict(all_letters.counts), answers.of_named, later=later, seen=spans)
 
 
 @contextmanager

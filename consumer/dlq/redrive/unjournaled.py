@@ -26,7 +26,7 @@ from consumer.journal.redrive_rule import Redrivable
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.outgoing import Outgoing, RecordRefused
-from feedback.kafka.scan import KafkaScan
+from feedback.kafka.scan import KafkaScan, OffsetSpans
 from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import new_request_id
 from feedback.settings.settings import Settings
@@ -64,9 +64,18 @@ def verdict_without_journal(
 
 
 def send_back(
-    settings: Settings, plan: RedrivePlan, *, by: str, how: How, is_trial: bool = False
+    settings: Settings,
+    plan: RedrivePlan,
+    *,
+    by: str,
+    how: How,
+    is_trial: bool = False,
+    within: OffsetSpans | None = None,
 ) -> Ending:
     """Send back the letters of other systems that a plan chooses; a trial only counts them.
+
+    Args:
+        within: only letters in these spans: those that a person was asked about.
 
     Raises:
         NotAvailable: Kafka is away; the same command goes on.
@@ -81,9 +90,10 @@ def send_back(
         writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))
         own = stack.enter_context(SeenNames())
         kafka = _Kafka(letters, traces, writer, frozenset(scan.topics()))
-        _begin_traces(kafka, plan)
+        spans = letters.spans(since_ms=plan.filter.since_ms) if within is None else within
+        _begin_traces(kafka, plan, spans)
         one = _Redriving(kafka, plan, how, redrive_id=redrive_id, own=own)
-        state = one.run(by=by, is_trial=is_trial)
+        state = one.run(spans, by=by, is_trial=is_trial)
         if not is_trial:
             traces.look()
         return Ending(
@@ -94,14 +104,15 @@ def send_back(
             is_journaled=False,
             twice=traces.twice,
             twice_count=traces.twice_count,
+            seen=spans,
         )
 
 
-def _begin_traces(kafka: _Kafka, plan: RedrivePlan) -> None:
+def _begin_traces(kafka: _Kafka, plan: RedrivePlan, spans: OffsetSpans) -> None:
     """Read the records that were sent back for the chosen letters, or for others."""
     homes: set[str] = set()
     oldest_ms: int | None = None
-    for page in kafka.letters.pages(kafka.letters.spans(since_ms=plan.filter.since_ms)):
+    for page in kafka.letters.pages(spans):
         for letter in page.letters:
             if plan.filter.takes(letter) and letter.home != letter.record.topic:
                 homes.add(letter.home)
@@ -122,13 +133,12 @@ class _Redriving:
         self.answers = NamedResults(plan.filter.ids)
         self.counts = PageUnderWay(self.answers, {}, read=0, total=0)
 
-    def run(self, *, by: str, is_trial: bool) -> str:
+    def run(self, spans: OffsetSpans, *, by: str, is_trial: bool) -> str:
         """Go through the letters; return the state at the end.
 
         Where the process dies after a writing, its records are found when it is given again.
         """
-        letters = self._kafka.letters
-        for page in letters.pages(letters.spans(since_ms=self._plan.filter.since_ms)):
+        for page in self._kafka.letters.pages(spans):
             chosen = [one for one in page.letters if self._plan.filter.takes(one)]
             self.counts.add(READ, len(page.letters))
             self.counts.add(CHOSEN, len(chosen))

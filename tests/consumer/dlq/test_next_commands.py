@@ -46,7 +46,7 @@ IN_DOUBT = ["resolve --succeeded", "resolve --failed"]
         (OPEN | {"verdict": Redrivable.DONE}, []),
         (
             {"letters": [letter()], "verdict": Redrivable.SENT_BEFORE},
-            ["redrive --unknown --again --dry-run", "redrive --unknown --again", "discard"],
+            ["redrive --unknown --again --dry-run", "redrive --unknown --again", "discard --again"],
         ),
         (
             {"letters": [letter()], "verdict": Redrivable.SEND_UNKNOWN, "dlqs": ["x"]},

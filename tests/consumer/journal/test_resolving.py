@@ -8,11 +8,11 @@ import pytest
 
 from consumer.journal import DataRefused, FinishKind, Journal, JournalState, VerdictKind
 from consumer.journal.dead_letters import DeadLetterRows
-from consumer.journal.redrive_rule import Redrivable
+from consumer.journal.redrive_rule import Candidate, Redrivable
 from consumer.journal.resolving import Decisions
 from consumer.journal.waiting import Cursor
 from tests.consumer.journal.conftest import Database
-from tests.consumer.journal.samples import claim, finish, kinds, new_id
+from tests.consumer.journal.samples import SHA, claim, finish, kinds, new_id
 
 
 @pytest.fixture
@@ -126,15 +126,19 @@ def test_a_result_that_the_database_does_not_take_changes_nothing(
     assert row["state"] == "IN_DOUBT"
 
 
+def failure(name: str, generation: int | None = None, *, sha: str = SHA) -> Candidate:
+    return Candidate(name, generation, sha, 0)
+
+
 def test_failures_are_discarded_once_and_stay_as_they_are(
     journal: Journal, decisions: Decisions, database: Database
 ) -> None:
     name = ended(journal, JournalState.FAILED)
     before = database.query("SELECT * FROM onceward_request")
-    wanted = {name: 1, "unknown": None}
-    assert decisions.discard(wanted, by="zoe", reason="a test") == dict.fromkeys(wanted)
+    wanted = [failure(name, 1), failure("unknown")]
+    assert decisions.discard(wanted, by="zoe", reason="a test") == [None, None]
     again = decisions.discard(wanted, by="zoe", reason="a test")
-    assert again == dict.fromkeys(wanted, Redrivable.DISCARDED)
+    assert again == [Redrivable.DISCARDED] * 2
     assert database.query("SELECT * FROM onceward_request") == before
     noted = database.query("SELECT request_id, generation FROM onceward_action ORDER BY id")
     assert [(one["request_id"], one["generation"]) for one in noted] == [
@@ -148,7 +152,7 @@ def test_what_was_sent_back_and_never_came_is_discarded_after_its_deadline(
 ) -> None:
     name = ended(journal, JournalState.FAILED, resend=True)
     database.change("UPDATE onceward_request SET deadline_at = 1")
-    assert decisions.discard({name: 1}, by="zoe", reason="a test") == {name: None}
+    assert decisions.discard([failure(name, 1)], by="zoe", reason="a test") == [None]
 
 
 def test_only_failures_for_good_are_discarded(journal: Journal, decisions: Decisions) -> None:
@@ -159,6 +163,19 @@ def test_only_failures_for_good_are_discarded(journal: Journal, decisions: Decis
         ended(journal, JournalState.FAILED, resend=True): Redrivable.ON_ITS_WAY,
     }
     older = ended(journal, JournalState.FAILED)
-    wanted: dict[str, int | None] = {**dict.fromkeys(left), older: 7}
+    wanted = [*map(failure, left), failure(older, 7), failure(older, sha="of another")]
     found = decisions.discard(wanted, by="zoe", reason="a test")
-    assert found == {**left, older: Redrivable.OLDER_FAILURE}
+    assert found == [*left.values(), Redrivable.OLDER_FAILURE, Redrivable.PAYLOAD_MISMATCH]
+
+
+@pytest.mark.parametrize("is_trial", [True, False])
+def test_each_letter_of_a_request_is_answered_for_itself(
+    journal: Journal, decisions: Decisions, is_trial: bool
+) -> None:
+    name = ended(journal, JournalState.FAILED)
+    theirs = failure(name, sha="of another")
+    wanted = [theirs, failure(name, 1), failure(name, 7), failure(name), theirs]
+    found = decisions.discard(wanted, by="zoe", reason="a test", is_trial=is_trial)
+    mismatch = Redrivable.PAYLOAD_MISMATCH
+    older, double = Redrivable.OLDER_FAILURE, Redrivable.DOUBLE
+    assert found == [mismatch, None, older, double, mismatch]

@@ -79,6 +79,26 @@ def test_what_was_discarded_is_listed_no_more_though_the_journal_has_no_row(
     assert listed() == ["unknown"] and sorted(listed("--all")) == ["discarded", "unknown"]
 
 
+def test_what_was_sent_back_meanwhile_is_not_discarded_unless_told_otherwise(
+    make_scene: MakeScene,
+) -> None:
+    scene = make_scene()
+    topic = scene.stage.topics[HANDLER]
+    scene.box.make(HANDLER)
+    theirs = scene.box.name(HANDLER)
+    write(scene.kafka, theirs, [foreign(topic)])
+    found = json.loads(scene.dlq("list", "--dlq", theirs, "--json").stdout.splitlines()[0])
+    name = found["request_id"]
+    assert scene.said("redrive", "--dlq", theirs, "--unknown")["sent"] == 1
+    discard = ("discard", "--dlq", theirs, "--because", "refunded")
+    said = scene.said(*discard, "--id", name, code=1)
+    assert (said["discarded"], said["refused"]) == (0, {"sent_before": 1})
+    assert said["requests"] == {name: "sent_before"}
+    assert [one["action"] for one in scene.actions()] == ["redrive"]
+    assert "it was sent back already" in scene.dlq(*discard, "--yes").stdout
+    assert scene.said(*discard, "--again")["discarded"] == 1
+
+
 def _sent(scene: Scene, topic: str) -> int:
     return len(scene.records(topic))
 

@@ -16,6 +16,7 @@ from consumer.dlq.filter import Filter
 from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import RedrivePlan, Setting
+from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.redrive.session import begin, resume
 from consumer.journal import actions
 from consumer.journal.redrive_work import RedriveWork
@@ -63,11 +64,11 @@ def redriven(planted: Planted, theirs: str, setting: Setting | None) -> bool:
 def discarded(planted: Planted, theirs: str) -> bool:
     with LetterReader(planted.settings.kafka, dlqs=frozenset([theirs])) as letters:
         pages = list(letters.pages(letters.spans(since_ms=None)))
-    (name,) = (one.request_id for page in pages for one in page.letters)
+    (one,) = (candidate_of(one) for page in pages for one in page.letters)
     decisions = Decisions.from_settings(planted.settings)
-    found = decisions.discard({name: None}, by="bob", reason="refunded")
+    found = decisions.discard([one], by="bob", reason="refunded")
     decisions.close()
-    return found[name] is None
+    return found == [None]
 
 
 def with_new_values(planted: Planted, theirs: str) -> bool:

@@ -1,0 +1,53 @@
+"""A person says yes to the letters that were counted; what fails after the question is not among
+them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from consumer.dlq import discard_command
+from consumer.dlq.redrive import commands
+from tests.consumer.dlq.conftest import Dlq
+from tests.consumer.dlq.conftest import dlq as dlq
+from tests.consumer.dlq.letters import write
+from tests.consumer.dlq.redrive.planted import Planted
+from tests.consumer.dlq.redrive.test_foreign import foreign
+from tests.consumer.dlq.redrive.test_taken_once import theirs as theirs
+
+pytestmark = pytest.mark.waits
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("redrive", "--unknown"),
+        ("redrive", "--no-journal"),
+        ("discard", "--because", "refunded"),
+    ],
+)
+def test_what_fails_between_the_question_and_the_yes_is_not_among_its_letters(
+    planted: Planted,
+    theirs: str,
+    dlq: Dlq,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    asked: list[str] = []
+
+    def says_yes(question: str) -> None:
+        asked.append(question)
+        kafka = planted.settings.kafka.bootstrap_servers
+        write(kafka, theirs, [foreign(planted.topic, number) for number in (1, 2)])
+
+    monkeypatch.setattr(commands, "require_yes", says_yes)
+    monkeypatch.setattr(discard_command, "require_yes", says_yes)
+    said = []
+    for _ in range(2):
+        done = dlq(planted.config, *words, "--dlq", theirs, "--json")
+        assert done.code == 0, done.stderr
+        found = json.loads(done.stdout)
+        said.append(found.get("sent", found.get("discarded")))
+    assert [one.split()[2 if words[0] == "redrive" else 1] for one in asked] == ["1", "2"]
+    assert said == [1, 2]
