@@ -110,6 +110,10 @@ bench-audit: setup ## the audit of 10 million requests, DuckDB beside it, and it
 bench-modes: setup ## at most once, at least once and batch beside each other, with a slow counterparty
 	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.modes $(ARGS)
 
+.PHONY: bench-journal
+bench-journal: setup ## write-ahead log, sizes and requests/s of the journal on PostgreSQL
+	$(RUN) -m tests.bench.journal $(ARGS)
+
 .PHONY: chaos
 chaos: test-setup ## every fault on the real stack, and the table of them; ARGS="redis-kill --seed 7"
 	$(RUN) -m tests.stack -- $(RUN) -m tests.chaos $(ARGS)
