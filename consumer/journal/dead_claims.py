@@ -17,6 +17,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    Table,
     Text,
     and_,
     bindparam,
@@ -32,7 +33,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from consumer.journal.clock import now_ms
 from consumer.journal.gone_owners import GoneOwners
-from consumer.journal.history import ROW_COLUMNS
+from consumer.journal.history import row_columns
+from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import Row
 from consumer.journal.state_literals import CLAIMED, RETRYING
 from consumer.journal.tables import request, worker
@@ -111,9 +113,9 @@ def find_unhandled(
     return [Unhandled(Row(*row), bool(is_late)) for is_late, *row in found]
 
 
-def claimed_by_the_dead() -> ColumnElement[bool]:
+def claimed_by_the_dead(rows: Table = request) -> ColumnElement[bool]:
     """Return the condition that a claim's owner has no lease, or one that is over."""
-    return and_(request.c.state == CLAIMED, ~owner_lives())
+    return and_(rows.c.state == CLAIMED, ~owner_lives(rows))
 
 
 def sweeper_is_late() -> ColumnElement[bool]:
@@ -145,7 +147,9 @@ def _found(
             "froms": left_out[:-1],
             "tos": left_out[1:],
         }
-    answers = connection.execute(statement(between=bool(left_out)), parameters)
+    require_complete(connection)
+    rows = open_requests(connection.dialect.name)
+    answers = connection.execute(statement(rows, between=bool(left_out)), parameters)
     return [tuple(answer) for answer in answers]
 
 
@@ -166,66 +170,69 @@ def _in_order(connection: Connection, owners: Sequence[str]) -> list[str]:
 
 
 @lru_cache
-def _claims(*, between: bool) -> Select[Any]:
-    owner, seen = request.c.owner, bindparam("seen", type_=Text())
+def _claims(rows: Table, *, between: bool) -> Select[Any]:
+    owner, seen = rows.c.owner, bindparam("seen", type_=Text())
     is_after = and_(
         owner >= seen,  # the index begins there
-        or_(owner > seen, request.c.request_id > bindparam("seen_request", type_=Text())),
+        or_(owner > seen, rows.c.request_id > bindparam("seen_request", type_=Text())),
     )
     parts = _of_the_dead(
-        ROW_COLUMNS,
-        and_(request.c.topic.in_(bindparam("these_topics", expanding=True)), is_after),
-        order=(request.c.owner, request.c.request_id),
+        rows,
+        row_columns(rows),
+        and_(rows.c.topic.in_(bindparam("these_topics", expanding=True)), is_after),
+        order=(owner, rows.c.request_id),
         between=between,
     )
     return _together(parts, "owner", "request_id")
 
 
 @lru_cache
-def _unhandled(*, between: bool) -> Select[Any]:
-    is_late = (request.c.deadline_at + bindparam("late") <= now_ms()).label("is_late")
-    columns = (is_late, *ROW_COLUMNS)
-    elsewhere = request.c.topic.not_in(bindparam("these_topics", expanding=True))
-    order = (request.c.deadline_at,)
-    parts = _of_the_dead(columns, elsewhere, order=order, between=between)
-    parts.append(_part(columns, request.c.state == RETRYING, elsewhere, order=order))
+def _unhandled(rows: Table, *, between: bool) -> Select[Any]:
+    is_late = (rows.c.deadline_at + bindparam("late") <= now_ms()).label("is_late")
+    columns = (is_late, *row_columns(rows))
+    elsewhere = rows.c.topic.not_in(bindparam("these_topics", expanding=True))
+    order = (rows.c.deadline_at,)
+    parts = _of_the_dead(rows, columns, elsewhere, order=order, between=between)
+    parts.append(_part(rows, columns, rows.c.state == RETRYING, elsewhere, order=order))
     return _together(parts, "deadline_at")
 
 
 def _of_the_dead(
+    rows: Table,
     columns: Sequence[ColumnElement[Any]],
     condition: ColumnElement[bool],
     *,
     order: Sequence[ColumnElement[Any]],
     between: bool,
 ) -> list[Select[Any]]:
-    conditions = (claimed_by_the_dead(), condition)
+    conditions = (claimed_by_the_dead(rows), condition)
     if not between:
-        return [_part(columns, *conditions, order=order)]
+        return [_part(rows, columns, *conditions, order=order)]
     gap = (
         func.unnest(bindparam("froms", type_=ARRAY(Text)), bindparam("tos", type_=ARRAY(Text)))
         .table_valued("lower", "upper", name="gap")
         .render_derived()
     )
-    owner = request.c.owner
+    owner = rows.c.owner
     inner = _part(
-        columns, *conditions, owner > gap.c.lower, owner < gap.c.upper, order=order
+        rows, columns, *conditions, owner > gap.c.lower, owner < gap.c.upper, order=order
     ).lateral("within")
     return [
-        _part(columns, *conditions, owner < bindparam("first"), order=order),
+        _part(rows, columns, *conditions, owner < bindparam("first"), order=order),
         select(*inner.c).select_from(gap).join(inner, true()),
-        _part(columns, *conditions, owner > bindparam("last"), order=order),
+        _part(rows, columns, *conditions, owner > bindparam("last"), order=order),
     ]
 
 
 def _part(
+    rows: Table,
     columns: Sequence[ColumnElement[Any]],
     *conditions: ColumnElement[bool],
     order: Sequence[ColumnElement[Any]],
 ) -> Select[Any]:
     return (
         select(*columns)
-        .where(request.c.group == bindparam("this_group"), *conditions, ~sweeper_is_late())
+        .where(rows.c.group == bindparam("this_group"), *conditions, ~sweeper_is_late())
         .order_by(*order)
         .limit(bindparam("most"))
     )

@@ -6,8 +6,9 @@ A failure waits while it is FAILED for good and `dead_letter_at` is empty.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import Update, func, literal_column, select
+from sqlalchemy import ScalarSelect, Table, Update, func, literal_column, select
 
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
@@ -27,16 +28,19 @@ def _written(dialect: str) -> Update:
     )
 
 
-_FIRST_FAILED_AT = (
-    select(func.min(run.c.ended_at))
-    .where(run.c.group == request.c.group, run.c.request_id == request.c.request_id)
-    .scalar_subquery()
-)
+def _first_failed_at(rows: Table) -> ScalarSelect[Any]:
+    return (
+        select(func.min(run.c.ended_at))
+        .where(run.c.group == rows.c.group, run.c.request_id == rows.c.request_id)
+        .scalar_subquery()
+    )
+
+
 _DEAD = Kind(
     name="dead-letters",
     index=DEAD,
-    further=(),
-    columns=(_FIRST_FAILED_AT,),
+    further=lambda _: (),
+    columns=lambda rows: (_first_failed_at(rows),),
     closing=_written,
 )
 

@@ -7,16 +7,18 @@ whole table takes it 140 ms.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, select, text, tuple_
+from sqlalchemy import Connection, Select, bindparam, func, select, text, tuple_
 
 from consumer.journal import clock
 from consumer.journal.dead_claims import claimed_by_the_dead
 from consumer.journal.group_journal import GroupJournal
-from consumer.journal.history import ROW_COLUMNS
+from consumer.journal.history import row_columns
+from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import DISOWNED, Row
-from consumer.journal.tables import DOUBT, request, worker
+from consumer.journal.tables import DOUBT, worker
 
 PAGE_ROWS = 1000
 MOST_OWNERS = 20
@@ -83,7 +85,9 @@ class Doubts(GroupJournal):
             given = {"this_group": self._group, "most": page_rows}
             given |= zip(names, behind, strict=True)
             with self._session.transaction(read_only=True) as connection:
-                rows = [Row(*answer) for answer in connection.execute(_PAGE, given).all()]
+                require_complete(connection)
+                answers = connection.execute(_page(self._session.dialect), given).all()
+            rows = [Row(*answer) for answer in answers]
             if rows:
                 last = rows[-1]
                 behind = last.topic, last.finished_at or 0, last.request_id
@@ -110,7 +114,8 @@ class Doubts(GroupJournal):
         """
         given = {"this_group": self._group}
         with self._session.transaction(read_only=True) as connection:
-            answers = connection.execute(_UNSWEPT, given).all()
+            require_complete(connection)
+            answers = connection.execute(_unswept(self._session.dialect), given).all()
             living = connection.execute(_LIVING, given).scalar_one()
         claims = [UnsweptClaims(one[0].removesuffix(DISOWNED), *one[1:]) for one in answers]
         return UnsweptFound(claims, living)
@@ -118,47 +123,56 @@ class Doubts(GroupJournal):
 
 def count_doubts(connection: Connection, group: str) -> list[DoubtCount]:
     """Return the open doubts of a group, by topic; none of those without any."""
-    answers = connection.execute(_COUNT, {"this_group": group}).all()
+    require_complete(connection)
+    answers = connection.execute(_count(connection.dialect.name), {"this_group": group}).all()
     return [DoubtCount(*answer) for answer in answers]
 
 
-# Its text is that of the index: only open doubts are read.
-_COUNT = (
-    select(
-        request.c.topic,
-        func.count(),
-        clock.once() - func.min(request.c.finished_at),
+@lru_cache
+def _count(dialect: str) -> Select[Any]:
+    rows = open_requests(dialect)
+    return (
+        select(rows.c.topic, func.count(), clock.once() - func.min(rows.c.finished_at))
+        # Its text is that of the index: only open doubts are read.
+        .where(rows.c.group == bindparam("this_group"), text(DOUBT))
+        .group_by(rows.c.topic)
+        .order_by(rows.c.topic)
     )
-    .where(request.c.group == bindparam("this_group"), text(DOUBT))
-    .group_by(request.c.topic)
-    .order_by(request.c.topic)
-)
-_FIRST = func.min(request.c.effect_at)
-_UNSWEPT = (
-    select(request.c.owner, func.count(), _FIRST)
-    .where(
-        request.c.group == bindparam("this_group"),
-        claimed_by_the_dead(),
-        request.c.effect_at.is_not(None),
+
+
+@lru_cache
+def _unswept(dialect: str) -> Select[Any]:
+    rows = open_requests(dialect)
+    first = func.min(rows.c.effect_at)
+    return (
+        select(rows.c.owner, func.count(), first)
+        .where(
+            rows.c.group == bindparam("this_group"),
+            claimed_by_the_dead(rows),
+            rows.c.effect_at.is_not(None),
+        )
+        .group_by(rows.c.owner)
+        .order_by(first)
+        .limit(MOST_OWNERS)
     )
-    .group_by(request.c.owner)
-    .order_by(_FIRST)
-    .limit(MOST_OWNERS)
-)
+
+
+@lru_cache
+def _page(dialect: str) -> Select[Any]:
+    rows = open_requests(dialect)
+    place = rows.c.topic, rows.c.finished_at, rows.c.request_id
+    names = ("behind_topic", "behind_time", "behind_id")
+    behind = tuple_(*(bindparam(name) for name in names))
+    return (
+        select(*row_columns(rows))
+        .where(rows.c.group == bindparam("this_group"), text(DOUBT), tuple_(*place) > behind)
+        .order_by(*place)
+        .limit(bindparam("most"))
+    )
+
+
 _LIVING = (
     select(func.count())
     .select_from(worker)
     .where(worker.c.group == bindparam("this_group"), worker.c.lease_until > clock.now_ms())
-)
-_PLACE = request.c.topic, request.c.finished_at, request.c.request_id
-_PAGE = (
-    select(*ROW_COLUMNS)
-    .where(
-        request.c.group == bindparam("this_group"),
-        text(DOUBT),
-        tuple_(*_PLACE)
-        > tuple_(bindparam("behind_topic"), bindparam("behind_time"), bindparam("behind_id")),
-    )
-    .order_by(*_PLACE)
-    .limit(bindparam("most"))
 )

@@ -21,6 +21,14 @@ class NotBegun(JournalUnavailable):
     """There was no connection for a transaction: certainly nothing was begun."""
 
 
+class OpenRequestsUnknown(JournalUnavailable):
+    """The database has crashed, and no sweep has found the open requests again; see
+    `consumer.journal.open_requests`."""
+
+    def __init__(self) -> None:
+        super().__init__("it has restarted, and a worker is still looking for its open requests")
+
+
 class JournalVersionError(WrongVersion, SettingsError):
     """The journal's tables are missing, or of another version than this program's."""
 

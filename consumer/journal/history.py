@@ -12,6 +12,7 @@ from sqlalchemy import (
     FromClause,
     Insert,
     Select,
+    Table,
     Text,
     Update,
     and_,
@@ -27,8 +28,13 @@ from consumer.journal.clock import now_ms
 from consumer.journal.records import JournalState, Retried, Row
 from consumer.journal.tables import request, run
 
-# In the order of the fields of `Row`.
-ROW_COLUMNS = tuple(request.c[name] for name in Row._fields)
+
+def row_columns(rows: Table) -> tuple[ColumnElement[Any], ...]:
+    """Return the columns of `Row`, in the order of its fields."""
+    return tuple(rows.c[name] for name in Row._fields)
+
+
+ROW_COLUMNS = row_columns(request)
 
 
 def same_request(batch: FromClause) -> ColumnElement[bool]:

@@ -24,9 +24,9 @@ from sqlalchemy import (
 from consumer.journal.batch import CLAIMS
 from consumer.journal.clock import now_ms
 from consumer.journal.named_locks import lock_names
+from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import Claim, KeyHolder
 from consumer.journal.state_literals import CLAIMED, RETRYING
-from consumer.journal.tables import request
 
 
 def lock_keys(connection: Connection, group: str, claims: Iterable[Claim]) -> None:
@@ -40,6 +40,7 @@ def lock_keys(connection: Connection, group: str, claims: Iterable[Claim]) -> No
 
 def find_holders(connection: Connection, parameters: Mapping[str, Any]) -> dict[str, KeyHolder]:
     """Return the holder before each request of the current batch of claims, by its id."""
+    require_complete(connection)
     answers = connection.execute(_holders(connection.dialect.name), parameters).all()
     return {
         request_id: KeyHolder(
@@ -53,21 +54,21 @@ def find_holders(connection: Connection, parameters: Mapping[str, Any]) -> dict[
 
 @lru_cache
 def _holders(dialect: str) -> Select[Any]:
-    batch = CLAIMS.source(dialect)
+    batch, rows = CLAIMS.source(dialect), open_requests(dialect)
     same_key = and_(
-        request.c.group == batch.c.group,
-        request.c.order_key == batch.c.order_key,
-        request.c.order_key.is_not(None),
-        request.c.state.in_([CLAIMED, RETRYING]),
-        request.c.request_id != batch.c.request_id,
+        rows.c.group == batch.c.group,
+        rows.c.order_key == batch.c.order_key,
+        rows.c.order_key.is_not(None),
+        rows.c.state.in_([CLAIMED, RETRYING]),
+        rows.c.request_id != batch.c.request_id,
     )
     return (
         select(
             batch.c.request_id,
-            func.max(case((request.c.state == CLAIMED, 1), else_=0)),
-            func.min(request.c.due_at),
+            func.max(case((rows.c.state == CLAIMED, 1), else_=0)),
+            func.min(rows.c.due_at),
             now_ms(),
         )
-        .join_from(batch, request, same_key)
+        .join_from(batch, rows, same_key)
         .group_by(batch.c.request_id)
     )

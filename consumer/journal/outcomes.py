@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from sqlalchemy import Update, literal_column, or_, update
+from sqlalchemy import ColumnElement, Table, Update, literal_column, or_, update
 
 from consumer.journal import clock
 from consumer.journal.batch import RUNS
@@ -31,16 +31,19 @@ def _written(dialect: str) -> Update:
     )
 
 
-_MAY_BE_REOPENED_NO_MORE = or_(
-    request.c.state != JournalState.FAILED.value,
-    request.c.resend == literal_column("0"),
-    request.c.deadline_at <= clock.once(),
-)
+def _may_be_reopened_no_more(rows: Table) -> ColumnElement[bool]:
+    return or_(
+        rows.c.state != JournalState.FAILED.value,
+        rows.c.resend == literal_column("0"),
+        rows.c.deadline_at <= clock.once(),
+    )
+
+
 _ENDED = Kind(
     name="outcomes",
     index=OUTCOME,
-    further=(_MAY_BE_REOPENED_NO_MORE,),
-    columns=(),
+    further=lambda rows: (_may_be_reopened_no_more(rows),),
+    columns=lambda _: (),
     closing=_written,
 )
 

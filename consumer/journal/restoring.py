@@ -8,6 +8,7 @@ Rare, so row by row.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, case, func, null, select
@@ -17,7 +18,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.finishing import finish, mark_effects
 from consumer.journal.followed_rule import why_followed
 from consumer.journal.forgetting import as_forgotten, forgotten_among
-from consumer.journal.history import ROW_COLUMNS, read
+from consumer.journal.history import read, row_columns
 from consumer.journal.lost_rows import (
     claim_values,
     claimed_at,
@@ -25,6 +26,7 @@ from consumer.journal.lost_rows import (
     named_run,
     overwrite_lost,
 )
+from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import DISOWNED, EffectMark, JournalState, OwnRun, Row
 from consumer.journal.state_literals import CLAIMED
 from consumer.journal.tables import request
@@ -89,7 +91,9 @@ def _write_again(connection: Connection, group: str, worker_id: str, one: OwnRun
 
 def find_own(connection: Connection, group: str, *, worker_id: str) -> list[Row]:
     parameters = {"this_group": group, "this_worker": worker_id}
-    return [Row(*answer) for answer in connection.execute(_OWN, parameters).all()]
+    require_complete(connection)
+    answers = connection.execute(_find_own(connection.dialect.name), parameters)
+    return [Row(*answer) for answer in answers.all()]
 
 
 def disown(connection: Connection, group: str, runs: Sequence[Name], *, worker_id: str) -> None:
@@ -125,15 +129,16 @@ def _values(one: OwnRun, worker_id: str) -> dict[str, Any]:
     }
 
 
-def _find_own() -> Select[Any]:
-    return select(*ROW_COLUMNS).where(
-        request.c.group == bindparam("this_group"),
-        request.c.owner == bindparam("this_worker"),
-        request.c.state == CLAIMED,
+@lru_cache
+def _find_own(dialect: str) -> Select[Any]:
+    rows = open_requests(dialect)
+    return select(*row_columns(rows)).where(
+        rows.c.group == bindparam("this_group"),
+        rows.c.owner == bindparam("this_worker"),
+        rows.c.state == CLAIMED,
     )
 
 
-_OWN = _find_own()
 # A transactional run whose finish is gone has left nothing. Of any other the mark may be gone too.
 _DISOWN = (
     named_run()

@@ -22,7 +22,8 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from consumer.journal import clock
 from consumer.journal.claim_sql import why_expired
 from consumer.journal.clock import now_ms
-from consumer.journal.history import ROW_COLUMNS, retried_runs, this_run
+from consumer.journal.history import ROW_COLUMNS, retried_runs, row_columns, this_run
+from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import JournalState, Overdue, Retried, Row
 from consumer.journal.state_literals import RETRYING
 from consumer.journal.tables import request
@@ -66,7 +67,8 @@ def find_overdue(
         "age": older_than_ms,
         "within": within_ms,
     }
-    answers = connection.execute(_find(), parameters).all()
+    require_complete(connection)
+    answers = connection.execute(_find(connection.dialect.name), parameters).all()
     rows = [(answer[0], Row(*answer[1:])) for answer in answers]
     retried = retried_runs(connection, group, [row.request_id for _, row in rows])
     return [
@@ -100,19 +102,20 @@ def end_retries(
 
 
 @lru_cache
-def _find() -> Select[Any]:
-    key = request.c.due_at, request.c.request_id
+def _find(dialect: str) -> Select[Any]:
+    rows = open_requests(dialect)
+    key = rows.c.due_at, rows.c.request_id
     return (
-        select(now_ms(), *ROW_COLUMNS)
+        select(now_ms(), *row_columns(rows))
         .where(
-            request.c.group == bindparam("this_group"),
-            request.c.state == RETRYING,
-            request.c.due_at <= clock.once() - bindparam("age"),
-            request.c.due_at >= clock.once() - bindparam("within"),
+            rows.c.group == bindparam("this_group"),
+            rows.c.state == RETRYING,
+            key[0] <= clock.once() - bindparam("age"),
+            key[0] >= clock.once() - bindparam("within"),
             # Said twice, the first time for the index.
             key[0] >= bindparam("after"),
             or_(key[0] > bindparam("after"), key[1] > bindparam("after_id")),
-            request.c.topic.in_(bindparam("these_topics", expanding=True)),
+            rows.c.topic.in_(bindparam("these_topics", expanding=True)),
         )
         .order_by(*key)
         .limit(bindparam("most"))

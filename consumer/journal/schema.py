@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection, text
 
 from consumer.journal.errors import JournalVersionError
+from consumer.journal.older_indexes import drop_older_indexes
 from consumer.journal.session import JournalSession
 from consumer.journal.tables import SCHEMA_VERSION, meta
 from feedback.sql.versions import has_tables, lock_migration, read_value, write_value
@@ -32,7 +33,8 @@ class Migrated:
 def migrate(url: str, *, timeout_s: float = 60.0) -> Migrated:
     """Bring a journal's tables up to this program's version; two at once wait for each other.
 
-    All of it is one transaction: it happens whole or not at all.
+    All of it is one transaction: it happens whole or not at all. On tables that are of this version
+    already it takes away what only workers of earlier versions read.
 
     Args:
         url: the journal's URL; a missing SQLite file is made, its folder is not.
@@ -50,6 +52,8 @@ def migrate(url: str, *, timeout_s: float = 60.0) -> Migrated:
             if found is not None and found > SCHEMA_VERSION:
                 raise JournalVersionError(found, SCHEMA_VERSION)
             _upgrade(connection)
+            if found == SCHEMA_VERSION:
+                drop_older_indexes(connection)
             write_value(connection, meta, _VERSION, str(SCHEMA_VERSION))
             write_value(connection, meta, _JOURNAL_ID, uuid.uuid4().hex, overwrite=False)
             return Migrated(found, SCHEMA_VERSION, read_journal_id(connection))

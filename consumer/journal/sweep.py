@@ -22,6 +22,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    text,
     update,
 )
 from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
@@ -29,10 +30,10 @@ from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.dead_claims import claimed_by_the_dead, sweeper_is_late
-from consumer.journal.history import ROW_COLUMNS, this_run
+from consumer.journal.history import ROW_COLUMNS, row_columns, this_run
+from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import DeadEnd, Row
-from consumer.journal.state_literals import CLAIMED
-from consumer.journal.tables import NAME, meta, request
+from consumer.journal.tables import NAME, UNTOLD, meta, request
 from feedback.sql.inserting import insert_into
 
 
@@ -90,26 +91,27 @@ def unpublished(
         "after": after[0],
         "after_id": after[1],
     }
-    return [Row(*answer) for answer in connection.execute(_UNTOLD, parameters).all()]
+    require_complete(connection)
+    answers = connection.execute(_find_untold(connection.dialect.name), parameters)
+    return [Row(*answer) for answer in answers.all()]
 
 
-def _find_untold() -> Select[Any]:
+@lru_cache
+def _find_untold(dialect: str) -> Select[Any]:
+    rows = open_requests(dialect)
+    key = rows.c.finished_at, rows.c.request_id
     return (
-        select(*ROW_COLUMNS)
+        select(*row_columns(rows))
         .where(
-            request.c.group == bindparam("this_group"),
-            request.c.published_at.is_(None),
-            request.c.state != CLAIMED,
-            request.c.finished_at <= clock.once() - bindparam("age"),
-            request.c.finished_at >= clock.once() - bindparam("within"),
+            rows.c.group == bindparam("this_group"),
+            text(UNTOLD),
+            key[0] <= clock.once() - bindparam("age"),
+            key[0] >= clock.once() - bindparam("within"),
             # Said twice, the first time for the index.
-            request.c.finished_at >= bindparam("after"),
-            or_(
-                request.c.finished_at > bindparam("after"),
-                request.c.request_id > bindparam("after_id"),
-            ),
+            key[0] >= bindparam("after"),
+            or_(key[0] > bindparam("after"), key[1] > bindparam("after_id")),
         )
-        .order_by(request.c.finished_at, request.c.request_id)
+        .order_by(*key)
         .limit(bindparam("most"))
     )
 
@@ -157,6 +159,5 @@ def _first_turn(dialect: str) -> ReturningInsert[Any]:
     return insert_into(meta, dialect).values(first).on_conflict_do_nothing().returning(meta.c.name)
 
 
-_UNTOLD = _find_untold()
 _END_DEAD = _end_dead()
 _NEXT_TURN = _next_turn()

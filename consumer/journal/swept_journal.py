@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Sequence
 
 from consumer.journal import dead_claims
@@ -14,12 +15,20 @@ from consumer.journal.far_leases import FarLease, end_leases, find_far_leases
 from consumer.journal.gone_owners import GoneOwners
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import read
+from consumer.journal.open_requests import (
+    FIRST,
+    begin_look,
+    end_look,
+    is_complete,
+    look_through,
+)
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.pruning import ALL_LETTERED, Lettered, PrunedRows, prune
 from consumer.journal.records import DeadEnd, Overdue, Row
 from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor, end_retries, find_overdue
 from consumer.journal.sweep import end_dead, take_turn, unpublished
 from consumer.journal.told_rule import ToldRun
+from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
 log = EventLog("onceward.journal")
@@ -49,6 +58,31 @@ class SweptJournal(GroupJournal):
         self._worker_id = worker_id
         self._outcome_topics = outcome_topics
         self._gone: dict[frozenset[str], GoneOwners] = {}
+
+    def find_open_requests(self) -> None:
+        """Look through all requests for the open ones, where the server has forgotten these.
+
+        One worker at a time does; it takes a few seconds for each million requests.
+
+        Raises:
+            JournalUnavailable: the database is away; call again.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            if is_complete(connection):
+                return
+        with self._session.transaction() as connection:
+            look = uuid.uuid4().hex
+            if not begin_look(connection, look):
+                return
+        began_s, found = monotonic_s(), 0
+        last: tuple[str, str] | None = FIRST
+        while last is not None:
+            with self._session.transaction() as connection:
+                looked = look_through(connection, look, last)
+            found, last = found + looked.found, looked.last
+        with self._session.transaction() as connection:
+            end_look(connection, look)
+        log.info("open_requests.found", requests=found, seconds=round(monotonic_s() - began_s, 3))
 
     def rows(self, request_ids: Collection[str]) -> list[Row]:
         """Return the rows of those requests that have one.

@@ -6,6 +6,7 @@ other programs read them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
@@ -24,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # SQLite's STRICT tables know five types; INTEGER there has 64 bits.
 BIGINT = BigInteger().with_variant(Integer(), "sqlite")
@@ -84,9 +85,6 @@ request = Table(
     Column("in_doubt", Text),
     sqlite_strict=True,
 )
-_CLAIMED = text("state = 'CLAIMED'")
-_UNTOLD = text("published_at IS NULL AND state <> 'CLAIMED'")
-_RETRYING = text("state = 'RETRYING'")
 # Failed for good, and no dead letter says so yet.
 DEAD = (
     "state = 'FAILED' AND resend = 0 AND dead_letter_at IS NULL "
@@ -99,65 +97,80 @@ OUTCOME = (
 # Has its key, so that others of it wait.
 HOLDS = "order_key IS NOT NULL AND state IN ('CLAIMED', 'RETRYING')"
 DOUBT = "state = 'IN_DOUBT'"
-# A peer's sweep reads this: only running requests are in it, so it stays small.
-Index(
-    "onceward_request_claimed",
-    request.c.group,
-    request.c.owner,
-    postgresql_where=_CLAIMED,
-    sqlite_where=_CLAIMED,
+CLAIMED = "state = 'CLAIMED'"
+UNTOLD = "published_at IS NULL AND state <> 'CLAIMED'"
+RETRYING = "state = 'RETRYING'"
+# Something is still to be done about it: one of the conditions above holds.
+IS_OPEN = (
+    "published_at IS NULL OR state IN ('CLAIMED', 'RETRYING', 'IN_DOUBT') "
+    f"OR ({DEAD}) OR ({OUTCOME})"
 )
-# The status repair reads this: only rows without a confirmed status are in it.
-Index(
-    "onceward_request_untold",
-    request.c.group,
-    request.c.finished_at,
-    postgresql_where=_UNTOLD,
-    sqlite_where=_UNTOLD,
+
+# A copy of the columns below, of each open request; only PostgreSQL has it (see
+# `consumer.journal.open_requests`).
+OPEN_COLUMNS = (
+    "group",
+    "request_id",
+    "topic",
+    "generation",
+    "state",
+    "owner",
+    "claimed_at",
+    "due_at",
+    "finished_at",
+    "code",
+    "resend",
+    "published_at",
+    "dead_letter_at",
+    "outcome_generation",
+    "order_key",
 )
-# The sweep of overdue retries reads this: only retries are in it.
-Index(
-    "onceward_request_retrying",
-    request.c.group,
-    request.c.due_at,
-    postgresql_where=_RETRYING,
-    sqlite_where=_RETRYING,
+open_request = Table(
+    "onceward_open",
+    metadata,
+    *(
+        Column(one.name, one.type, primary_key=one.primary_key, nullable=one.nullable)
+        for one in (request.c[name] for name in OPEN_COLUMNS)
+    ),
+    prefixes=["UNLOGGED"],
 )
-# The writer of dead letters reads this: only rows that owe a letter are in it.
-Index(
-    "onceward_request_dead",
-    request.c.group,
-    request.c.finished_at,
-    request.c.request_id,
-    postgresql_where=text(DEAD),
-    sqlite_where=text(DEAD),
+# The looks through all requests for the open ones; after a complete one the copy has them all.
+open_look = Table(
+    "onceward_open_look",
+    metadata,
+    Column("look", NAME, primary_key=True),
+    Column("seen_at", BIGINT, nullable=False),
+    Column("complete", SmallInteger, nullable=False),
+    prefixes=["UNLOGGED"],
 )
-# The writer of outcomes reads this: only rows that owe an outcome are in it.
-Index(
-    "onceward_request_outcome",
-    request.c.group,
-    request.c.finished_at,
-    request.c.request_id,
-    postgresql_where=text(OUTCOME),
-    sqlite_where=text(OUTCOME),
-)
-# The unfinished requests of each key: only ordered ones are in it.
-Index(
-    "onceward_request_order",
-    request.c.group,
-    request.c.order_key,
-    postgresql_where=text(HOLDS),
-    sqlite_where=text(HOLDS),
-)
-# The count of doubts reads this: only open ones are in it.
-Index(
-    "onceward_request_doubt",
-    request.c.group,
-    request.c.topic,
-    request.c.finished_at,
-    postgresql_where=text(DOUBT),
-    sqlite_where=text(DOUBT),
-)
+# Each is read by one sweep: by name, the columns and the condition of its rows.
+PARTIAL_INDEXES: Mapping[str, tuple[tuple[str, ...], str]] = {
+    # A peer's sweep; running requests.
+    "claimed": (("group", "owner"), CLAIMED),
+    # The repair of statuses; rows without a confirmed status.
+    "untold": (("group", "finished_at"), UNTOLD),
+    # The sweep of overdue retries.
+    "retrying": (("group", "due_at"), RETRYING),
+    # The writer of dead letters; rows that owe a letter.
+    "dead": (("group", "finished_at", "request_id"), DEAD),
+    # The writer of outcomes; rows that owe an outcome.
+    "outcome": (("group", "finished_at", "request_id"), OUTCOME),
+    # The unfinished requests of each key.
+    "order": (("group", "order_key"), HOLDS),
+    # The count of doubts.
+    "doubt": (("group", "topic", "finished_at"), DOUBT),
+}
+for _name, (_columns, _condition) in PARTIAL_INDEXES.items():
+    Index(
+        f"onceward_request_{_name}",
+        *(request.c[column] for column in _columns),
+        sqlite_where=text(_condition),
+    ).ddl_if(dialect="sqlite")
+    Index(
+        f"onceward_open_{_name}",
+        *(open_request.c[column] for column in _columns),
+        postgresql_where=text(_condition),
+    )
 # Pruning reads this.
 Index("onceward_request_deadline", request.c.group, request.c.deadline_at)
 # The audit's window reads this. Rows come in the order of this time, so a block range index on

@@ -15,6 +15,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    Table,
     Text,
     and_,
     bindparam,
@@ -96,9 +97,9 @@ def granted_names(results: Mapping[Name, TakeoverResult]) -> Iterator[Name]:
             yield result.row.request_id, result.row.generation
 
 
-def owner_lives() -> ColumnElement[bool]:
+def owner_lives(rows: Table = request) -> ColumnElement[bool]:
     """Return the condition that a row's owner has a lease that is not over."""
-    return exists().where(worker.c.worker_id == request.c.owner, worker.c.lease_until > now_ms())
+    return exists().where(worker.c.worker_id == rows.c.owner, worker.c.lease_until > now_ms())
 
 
 def _carry_out(

@@ -16,6 +16,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Select,
+    Table,
     Update,
     bindparam,
     case,
@@ -28,11 +29,11 @@ from sqlalchemy import (
 from consumer.journal import clock
 from consumer.journal.batch import RUNS, SHAPES
 from consumer.journal.group_journal import GroupJournal
-from consumer.journal.history import ROW_COLUMNS
+from consumer.journal.history import ROW_COLUMNS, row_columns
+from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.records import Row
 from consumer.journal.sweep import take_turn
-from consumer.journal.tables import request
 from consumer.journal.takeover import owner_lives
 
 
@@ -76,15 +77,15 @@ class Kind:
     Args:
         name: of the turn that workers take for the dead.
         index: the condition of the partial index, in its own words: else SQLite would not take it.
-        further: a further condition on rows that are due now.
-        columns: further columns to read, for the fields of `OwedRow` behind the row.
+        further: the further conditions on the rows of a table that are due now.
+        columns: its further columns to read, for the fields of `OwedRow` behind the row.
         closing: the statement that notes that a batch waits no longer, for each database.
     """
 
     name: str
     index: str
-    further: tuple[ColumnElement[bool], ...]
-    columns: tuple[ColumnElement[Any], ...]
+    further: Callable[[Table], tuple[ColumnElement[bool], ...]]
+    columns: Callable[[Table], tuple[ColumnElement[Any], ...]]
     closing: Callable[[str], Update]
 
 
@@ -124,7 +125,9 @@ class WaitingRows(GroupJournal):
             "within": within_ms,
         }
         with self._session.transaction(read_only=True) as connection:
-            answers = connection.execute(_count_waiting(self.kind), parameters).all()
+            require_complete(connection)
+            statement = _count_waiting(self.kind, self._session.dialect)
+            answers = connection.execute(statement, parameters).all()
         return [OwedCount(*answer) for answer in answers]
 
     def take_turn(self, every_ms: int) -> bool:
@@ -165,7 +168,9 @@ class WaitingRows(GroupJournal):
         }
         width = len(ROW_COLUMNS)
         with self._session.transaction(read_only=True) as connection:
-            found = connection.execute(_page(self.kind, of_the_dead), parameters).all()
+            require_complete(connection)
+            statement = _page(self.kind, self._session.dialect, of_the_dead)
+            found = connection.execute(statement, parameters).all()
         return [OwedRow(Row(*answer[:width]), *answer[width:]) for answer in found]
 
     def close_case(self, names: Collection[tuple[str, int]]) -> None:
@@ -182,46 +187,48 @@ class WaitingRows(GroupJournal):
             connection.execute(self.kind.closing(connection.dialect.name), parameters)
 
 
-def _ended_within() -> ColumnElement[bool]:
-    return request.c.finished_at >= clock.once() - bindparam("within")
+def _ended_within(rows: Table) -> ColumnElement[bool]:
+    return rows.c.finished_at >= clock.once() - bindparam("within")
 
 
 @lru_cache
-def _count_waiting(kind: Kind) -> Select[Any]:
-    is_mine = case((request.c.owner == bindparam("this_worker"), 1), else_=0)
+def _count_waiting(kind: Kind, dialect: str) -> Select[Any]:
+    rows = open_requests(dialect)
+    is_mine = case((rows.c.owner == bindparam("this_worker"), 1), else_=0)
     return (
         select(
-            request.c.topic,
+            rows.c.topic,
             func.count(),
-            clock.once() - func.min(request.c.finished_at),
+            clock.once() - func.min(rows.c.finished_at),
             func.sum(is_mine, type_=BigInteger()),
         )
         .where(
-            request.c.group == bindparam("this_group"),
+            rows.c.group == bindparam("this_group"),
             text(kind.index),
-            *kind.further,
-            _ended_within(),
+            *kind.further(rows),
+            _ended_within(rows),
         )
-        .group_by(request.c.topic)
+        .group_by(rows.c.topic)
     )
 
 
 @lru_cache
-def _page(kind: Kind, of_the_dead: bool) -> Select[Any]:
-    mine = request.c.owner == bindparam("this_worker")
-    key = request.c.finished_at, request.c.request_id
+def _page(kind: Kind, dialect: str, of_the_dead: bool) -> Select[Any]:
+    rows = open_requests(dialect)
+    mine = rows.c.owner == bindparam("this_worker")
+    key = rows.c.finished_at, rows.c.request_id
     return (
-        select(*ROW_COLUMNS, *kind.columns)
+        select(*row_columns(rows), *kind.columns(rows))
         .where(
-            request.c.group == bindparam("this_group"),
+            rows.c.group == bindparam("this_group"),
             text(kind.index),
-            *kind.further,
-            _ended_within(),
+            *kind.further(rows),
+            _ended_within(rows),
             # Said twice, the first time for the index.
             key[0] >= bindparam("after"),
             or_(key[0] > bindparam("after"), key[1] > bindparam("after_id")),
-            request.c.topic.in_(bindparam("these_topics", expanding=True)),
-            or_(mine, ~owner_lives()) if of_the_dead else mine,
+            rows.c.topic.in_(bindparam("these_topics", expanding=True)),
+            or_(mine, ~owner_lives(rows)) if of_the_dead else mine,
         )
         .order_by(*key)
         .limit(bindparam("most"))

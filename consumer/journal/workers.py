@@ -5,14 +5,16 @@ A worker that stops cleanly takes its lease along. One that was killed leaves it
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import Select, bindparam, func, select
 
 from consumer.journal.clock import now_ms, once
 from consumer.journal.group_journal import GroupJournal
+from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.state_literals import CLAIMED
-from consumer.journal.tables import request, worker
+from consumer.journal.tables import worker
 
 
 class RegisteredWorker(NamedTuple):
@@ -65,7 +67,9 @@ class Workers(GroupJournal):
         """
         given = {"this_group": self._group, "whose": worker_id, "most": limit}
         with self._session.transaction(read_only=True) as connection:
-            return [HeldClaims(*one) for one in connection.execute(_CLAIMS, given)]
+            require_complete(connection)
+            statement = _claims(self._session.dialect)
+            return [HeldClaims(*one) for one in connection.execute(statement, given)]
 
 
 _REGISTERED = (
@@ -74,18 +78,23 @@ _REGISTERED = (
     .order_by(worker.c.lease_until.desc(), worker.c.worker_id)
     .limit(bindparam("most"))
 )
-_FEW = (
-    select(request.c.topic, request.c.claimed_at)
-    .where(
-        request.c.group == bindparam("this_group"),
-        request.c.owner == bindparam("whose"),
-        request.c.state == CLAIMED,
+
+
+@lru_cache
+def _claims(dialect: str) -> Select[Any]:
+    rows = open_requests(dialect)
+    few = (
+        select(rows.c.topic, rows.c.claimed_at)
+        .where(
+            rows.c.group == bindparam("this_group"),
+            rows.c.owner == bindparam("whose"),
+            rows.c.state == CLAIMED,
+        )
+        .limit(bindparam("most"))
+        .subquery("few")
     )
-    .limit(bindparam("most"))
-    .subquery("few")
-)
-_CLAIMS = (
-    select(_FEW.c.topic, func.count(), once() - func.min(_FEW.c.claimed_at))
-    .group_by(_FEW.c.topic)
-    .order_by(_FEW.c.topic)
-)
+    return (
+        select(few.c.topic, func.count(), once() - func.min(few.c.claimed_at))
+        .group_by(few.c.topic)
+        .order_by(few.c.topic)
+    )

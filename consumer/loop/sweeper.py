@@ -118,8 +118,16 @@ class Sweeper:
     def _run(self) -> None:
         # Workers that were started together must not ask together.
         while not self._stopping.wait(self._lease_s * random.uniform(*ASK_EVERY)):
+            self._find_open_requests()
             if self._core.may_sweep(monotonic_s()):
                 self.sweep()
+
+    def _find_open_requests(self) -> None:
+        """Whatever the lease says: a worker needs its open requests to take its lease up again."""
+        try:
+            self._journal.find_open_requests()
+        except JournalUnavailable as error:
+            log.debug("sweeps.fail", reason=error.reason, times=self._failures)
 
     def sweep(self) -> None:
         """Do one round, if it is ours; with the database away it is the next round's business."""

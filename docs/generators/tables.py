@@ -50,6 +50,10 @@ def _column(column: Column[object], meaning: str) -> list[str]:
 
 def _index(index: Index) -> str:
     columns = ", ".join(code(column.name) for column in index.columns)
-    where = index.dialect_options["postgresql"]["where"]
+    options = index.dialect_options
+    where = options["postgresql"]["where"]
+    on_sqlite = options["sqlite"]["where"]
     only = "" if where is None else f" where {code(str(where))}"
+    if on_sqlite is not None:
+        only = f" where {code(str(on_sqlite))} (SQLite)"
     return f"{code(str(index.name))} on {columns}{only}"

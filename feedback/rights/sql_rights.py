@@ -12,6 +12,9 @@ TABLES: Mapping[Role, Mapping[str, Mapping[str, str]]] = {
     Role.WORKER: {
         "journal": {
             "onceward_request": "SIU",
+            "onceward_open_request": "S",
+            # Written after a crash of the server, which empties it.
+            "onceward_open_look": "SIUD",
             "onceward_run": "SI",
             "onceward_worker": "SIUD",
             "onceward_meta": "SIU",
@@ -39,6 +42,8 @@ TABLES: Mapping[Role, Mapping[str, Mapping[str, str]]] = {
     Role.OPERATOR: {
         "journal": {
             "onceward_request": "SIUD",
+            "onceward_open_request": "S",
+            "onceward_open_look": "S",
             "onceward_run": "SID",
             "onceward_worker": "SD",
             "onceward_meta": "SIU",

@@ -12,7 +12,7 @@ from feedback.sql.faults import one_line, sort
 from feedback.sql.reading import open_reader
 from spark_audit.stage.jdbc import Database
 
-VERSION = "5"
+VERSION = "6"
 TIMEOUT_S = 10.0
 _QUERY = "SELECT name, value FROM onceward_meta WHERE name IN ('schema_version', 'journal_id')"
 _TABLES = ("onceward_request", "onceward_run", "onceward_worker", "onceward_forgotten")

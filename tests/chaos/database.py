@@ -10,12 +10,13 @@ from feedback.clock import monotonic_s
 from tests.chaos.figure import Figure
 from tests.chaos.flow import resumed_after_s
 from tests.chaos.pace import Rate
-from tests.chaos.place import JOURNAL_FILE
-from tests.chaos.row import JournalKind, Own, Row
+from tests.chaos.place import JOURNAL_FILE, LEASE_S
+from tests.chaos.row import LIGHT, JournalKind, Own, Row
 from tests.chaos.scene import Scene
 
 WORKERS = 2
 RATE = 100.0
+FEW = 15.0
 RESUMES_WITHIN_S = 3.0
 
 
@@ -27,6 +28,20 @@ def postgres_away(scene: Scene) -> list[Figure]:
             scene.pause(scene.size(60.0, short=8.0))
 
     return _resumes(scene, away)
+
+
+def postgres_and_worker(scene: Scene) -> list[Figure]:
+    """Kill PostgreSQL and a worker with it: the copy of the open requests is gone with both."""
+    scene.start_workers(WORKERS)
+    scene.clients.start(Rate(FEW))
+    for _ in range(scene.size(5, short=1)):
+        scene.flow(1.0 + scene.random.random())
+        with scene.ground.postgres.down():
+            killed = scene.fleet.alive[0]
+            killed.kill()
+        scene.fleet.start()
+        scene.flow(4.0 * LEASE_S)
+    return []
 
 
 def postgres_restart(scene: Scene) -> list[Figure]:
@@ -76,6 +91,15 @@ ROWS = (
         postgres_away,
         own=frozenset({Own.POSTGRES}),
         tell_within_s=120.0,
+    ),
+    Row(
+        "postgres-and-worker",
+        "PostgreSQL and one of two workers killed at once, five times",
+        JournalKind.POSTGRES,
+        postgres_and_worker,
+        own=frozenset({Own.POSTGRES}),
+        settings=LIGHT,
+        tell_within_s=60.0,
     ),
     Row(
         "postgres-restart",

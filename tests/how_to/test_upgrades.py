@@ -42,10 +42,14 @@ def charge(request: Request) -> int:
             time.sleep(0.05)
     return 5
 """
-# A worker of the version before, as `python older.py run`.
+# A worker of the version before, as `python older.py run`: it knows no copy of the open requests.
 OLDER_WORKER = f"""
 import consumer.journal.schema
+from sqlalchemy import literal, select
+from consumer.journal import open_requests, tables
 consumer.journal.schema.SCHEMA_VERSION = {OLDER}
+open_requests._VIEW = tables.request
+open_requests._LOOKS = select(literal(1))
 from consumer.__main__ import main
 if __name__ == "__main__":
     main()

@@ -118,6 +118,9 @@ class SimulatedJournal:
 
         return self._call(f"catches up with {_said('told_runs', runs)}", catch_up)
 
+    def find_open_requests(self) -> None:
+        """Do nothing: this database forgets no open requests but with their rows."""
+
     def sweep_is_due(self, every_ms: int) -> bool:
         """Whether this worker is the one to sweep now."""
         return self._call(

@@ -13,6 +13,7 @@ from sqlalchemy import Engine, NullPool, create_engine, text
 from consumer.journal import Journal, Leases
 from consumer.journal.group_journal import GroupJournal
 from tests.kit.databases import migrated
+from tests.kit.open_requests import assert_open_requests_are_those_of_the_journal
 
 OpenJournal = Callable[..., Journal]
 OpenLeases = Callable[..., Leases]
@@ -58,6 +59,9 @@ def database(journal_url: str) -> Iterator[Database]:
     migrated(journal_url)
     engine = create_engine(journal_url, poolclass=NullPool)
     yield Database(journal_url, engine)
+    if engine.dialect.name == "postgresql":
+        with engine.connect() as connection:
+            assert_open_requests_are_those_of_the_journal(connection)
     engine.dispose()
 
 

@@ -149,3 +149,12 @@ def park_dead(journal: Journal, limit: int) -> list[Row]:
             for row in dead
         ]
     )
+
+
+def index_of_open(name: str, dialect: str) -> str:
+    """Return the name of an index of the open requests.
+
+    >>> index_of_open("dead", "sqlite")
+    'onceward_request_dead'
+    """
+    return f"onceward_{'request' if dialect == 'sqlite' else 'open'}_{name}"

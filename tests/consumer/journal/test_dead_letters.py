@@ -10,10 +10,11 @@ from sqlalchemy import text
 
 from consumer.journal import Journal, JournalState
 from consumer.journal.dead_letters import DeadLetterRows
+from consumer.journal.open_requests import open_requests
 from consumer.journal.tables import DEAD
 from consumer.journal.waiting import Cursor, OwedRow
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases, closing_all
-from tests.consumer.journal.samples import claim, finish, new_id, refusal
+from tests.consumer.journal.samples import claim, finish, index_of_open, new_id, refusal
 
 OpenRows = Callable[..., DeadLetterRows]
 
@@ -225,8 +226,8 @@ def test_what_waits_is_found_by_its_own_index(
         if name == "postgresql":
             connection.execute(text("SET enable_seqscan = off"))
         query = (
-            'SELECT topic, count(*) FROM onceward_request WHERE "group" = :g '
+            f'SELECT topic, count(*) FROM {open_requests(name).name} WHERE "group" = :g '
             f"AND {DEAD} GROUP BY topic"
         )
         plan = connection.execute(text(f"{explain[name]} {query}"), {"g": "g"}).all()
-    assert "onceward_request_dead" in str(plan)
+    assert index_of_open("dead", name) in str(plan)

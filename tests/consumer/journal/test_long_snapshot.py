@@ -97,7 +97,7 @@ def test_a_slice_costs_what_it_holds_while_a_long_snapshot_is_open(
             "UPDATE onceward_request SET published_at = 1 WHERE finished_at > 0 "
             "AND request_id LIKE 'told-%'"
         )
-        index = "onceward_request_untold"
+        index = "onceward_open_untold"
         everything = _read(database, look(EVER_MS), index=index)
         slice_ = _read(database, look(AGE_MS + SLICE_MS), index=index)
         found = journal.unpublished(10, AGE_MS, within_ms=7_200_000)
@@ -133,7 +133,7 @@ def test_what_living_workers_ended_is_not_read_for_the_claims_of_the_dead(
         database.change(
             "UPDATE onceward_request SET owner = :dead WHERE state = 'CLAIMED'", dead=dead
         )
-        index = "onceward_request_claimed"
+        index = "onceward_open_claimed"
         read = [_read(database, one, index=index) for one in (look, look_elsewhere)]
         found = journal.dead_claims(topics, 10)
         left = journal.unhandled(["other"], 10, FAR)
@@ -176,7 +176,10 @@ def test_a_look_for_failures_without_a_letter_costs_what_has_ended_since(
             "this_group": group, "this_worker": "me", "these_topics": ["payments"], "after": -1,
             "after_id": "", "most": 200, "within": within_ms,
         }  # fmt: skip
-        statements = (_count_waiting(_DEAD), _page(_DEAD, of_the_dead=True))
+        statements = (
+            _count_waiting(_DEAD, "postgresql"),
+            _page(_DEAD, "postgresql", of_the_dead=True),
+        )
 
         def look_by(one: Select[Any]) -> Look:
             return lambda connection: connection.execute(one, parameters).all()
@@ -187,7 +190,7 @@ def test_a_look_for_failures_without_a_letter_costs_what_has_ended_since(
         database.change(_ENDED, group=group, count=ENDED)
         database.change("UPDATE onceward_request SET state = 'FAILED', published_at = 1")
         database.change("UPDATE onceward_request SET dead_letter_at = 1")
-        index = "onceward_request_dead"
+        index = "onceward_open_dead"
         whole = [_read(database, look, index=index) for look in looks(EVER_MS)]
         part = [_read(database, look, index=index) for look in looks(SLICE_MS)]
     assert min(whole) > ENDED / 50
@@ -210,7 +213,7 @@ def test_a_look_for_overdue_retries_costs_what_was_due_since(
         database.change("UPDATE onceward_request SET state = 'SUCCEEDED', due_at = NULL")
         journal.apply(claims=[claim(name)])
         journal.apply(finishes=[finish(name, state=JournalState.RETRYING, delay_ms=0)])
-        index = "onceward_request_retrying"
+        index = "onceward_open_retrying"
         whole = _read(database, look(EVER_MS), index=index)
         part = _read(database, look(SLICE_MS), index=index)
         found = journal.overdue_retries(["payments"], 10, 0, within_ms=60_000)
@@ -233,7 +236,7 @@ def test_what_a_gone_worker_ended_is_not_read_again_once_nothing_of_it_is_left(
             connection, group, topics=["payments"], limit=500, worker_id="me", gone=gone
         )
 
-    index = "onceward_request_claimed"
+    index = "onceward_open_claimed"
     with _long_snapshot(database):
         database.change(_CLAIMED, group=group, count=ENDED)
         database.change("UPDATE onceward_request SET state = 'SUCCEEDED', published_at = 1")

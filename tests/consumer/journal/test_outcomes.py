@@ -9,12 +9,13 @@ import pytest
 from sqlalchemy import text
 
 from consumer.journal import Journal, JournalState
+from consumer.journal.open_requests import open_requests
 from consumer.journal.outcomes import OutcomeRows
 from consumer.journal.resolving import Decisions
 from consumer.journal.tables import OUTCOME
 from consumer.journal.waiting import Cursor, OwedRow
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases, closing_all
-from tests.consumer.journal.samples import PAST, claim, finish, new_id, refusal
+from tests.consumer.journal.samples import PAST, claim, finish, index_of_open, new_id, refusal
 
 OpenRows = Callable[..., OutcomeRows]
 
@@ -190,9 +191,9 @@ def test_what_waits_is_found_by_its_own_index(
         if name == "postgresql":
             connection.execute(text("SET enable_seqscan = off"))
         query = (
-            'SELECT topic, count(*) FROM onceward_request WHERE "group" = :g '
+            f'SELECT topic, count(*) FROM {open_requests(name).name} WHERE "group" = :g '
             f"AND {OUTCOME} AND (state <> 'FAILED' OR resend = 0 OR deadline_at <= 5) "
             "GROUP BY topic"
         )
         plan = connection.execute(text(f"{explain[name]} {query}"), {"g": "g"}).all()
-    assert "onceward_request_outcome" in str(plan)
+    assert index_of_open("outcome", name) in str(plan)

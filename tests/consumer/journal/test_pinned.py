@@ -104,6 +104,7 @@ def states(journal: Journal) -> dict[str, str]:
 
     def is_read() -> bool:
         with suppress(JournalUnavailable):
+            journal.find_open_requests()
             rows = journal.dead_claims(["payments"], 10) + journal.unpublished(10, 0)
             found.append({row.request_id: row.state for row in rows})
         return found != []

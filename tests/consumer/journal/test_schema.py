@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import NullPool, create_engine
 
 from consumer.journal import Journal, JournalVersionError, migrate
-from consumer.journal.tables import SCHEMA_VERSION
+from consumer.journal.tables import PARTIAL_INDEXES, SCHEMA_VERSION
 from consumer.journal.wait_tables import wait
 from feedback.clock import monotonic_s
 from feedback.errors import ExitCode
@@ -60,7 +60,19 @@ def test_workers_that_migrate_at_once_wait_for_each_other(journal_url: str) -> N
 
 def test_the_migrated_tables_are_those_that_the_statements_expect(database: Database) -> None:
     with database.engine.connect() as connection:
-        options = {"version_table": "onceward_alembic_version", "compare_type": True}
+        # Each of the two databases has the indexes of open requests on another table.
+        elsewhere = {"onceward_open", "onceward_open_look"}
+        if connection.dialect.name == "postgresql":
+            elsewhere = {f"onceward_request_{name}" for name in PARTIAL_INDEXES}
+
+        def is_expected(_: object, name: str | None, *rest: object) -> bool:
+            return name not in elsewhere
+
+        options: dict[str, object] = {
+            "version_table": "onceward_alembic_version",
+            "compare_type": True,
+            "include_object": is_expected,
+        }
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, wait.metadata) == []
 
