@@ -107,7 +107,8 @@ def test_another_database_than_the_first_has_to_be_chosen(url: str, selects: boo
 def test_every_table_that_a_role_uses_is_one_of_ours_and_each_of_ours_is_used() -> None:
     ours = {*wait_tables.wait.metadata.tables, *outbox_tables.metadata.tables}
     used = {name for sections in TABLES.values() for some in sections.values() for name in some}
-    assert used == ours
+    # Triggers write the copy of the open requests, and roles read it through its view.
+    assert used - {"onceward_open_request"} == ours - {"onceward_open"}
 
 
 def test_an_auditor_changes_nothing_in_any_database() -> None:
