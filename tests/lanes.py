@@ -1,8 +1,9 @@
 """Run all tests in two lanes beside each other, then look a second time at the few that failed.
 
 Most tests wait: for servers, leases, deaths. They leave half of two processors unused, however many
-of them run side by side. Spark does not wait. Its tests form a lane of their own, which the system
-gives little while the others want the processors, so that these do not miss their time limits.
+of them run side by side. Spark does not wait. Its tests are in a lane of their own, which the
+system gives little while the others want the processors, so that these do not miss their time
+limits. So that both lanes end together, it has other tests that compute and are not in a hurry.
 
 A test that fails beside others and passes alone depends on the speed of the machine. That is a
 fault of the test or of the product, and the last lines of the output name it; but it does not
@@ -60,9 +61,14 @@ class Lane:
         return self.folder / "v/cache/lastfailed"
 
 
+# Beside Spark's: commands, pages and figures, which mostly compute and have long time limits.
+PATIENT = tuple(
+    f"tests/{room}"
+    for room in ("spark_audit", "face", "how_to", "tutorials", "demo", "bench", "simulation")
+)
 LANES = (
-    Lane("workers", ("-n", "4", "--ignore", "tests/spark_audit")),
-    Lane("spark", ("-n", "2", "tests/spark_audit"), niceness=5),
+    Lane("workers", ("-n", "4", *(f"--ignore={room}" for room in PATIENT))),
+    Lane("patient", ("-n", "2", *PATIENT), niceness=5),
 )
 SECOND_LOOK_LIMIT = 3
 TIMES_ALONE = 3

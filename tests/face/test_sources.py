@@ -41,7 +41,8 @@ ANSWERS = {
 # They work, and answer nothing; or ask no journal.
 SILENT = {
     *("client outbox migrate", "client outbox retry", "client relay", "client resend"),
-    *("client send", "client status", "client wait", "dev", "dlq expire", "init"),
+    *("client send", "client status", "client wait", "dev", "dlq expire", "help"),
+    "init",
     *("worker check", "worker migrate", "worker prune", "worker rights"),
     *("worker run", "worker topics"),
 }

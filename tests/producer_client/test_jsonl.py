@@ -128,7 +128,7 @@ def test_a_line_that_is_no_request_is_named_by_its_number_without_its_content(
 
 
 def test_a_line_that_is_not_utf8_is_named_by_its_number() -> None:
-    with pytest.raises(BadLine, match=r"^line 1: not UTF-8$"):
+    with pytest.raises(BadLine, match=r"^line 1: not UTF-8\n"):
         _read(b'"\xff\xfe"\n')
 
 

@@ -334,6 +334,7 @@ def test_a_group_whose_rows_are_all_of_another_day_is_no_empty_journal(
 def test_a_database_without_tables_ends_with_3_and_says_what_to_do(
     journal: HandWritten, stage: Stage
 ) -> None:
+    journal.change("DROP VIEW IF EXISTS onceward_open_request")
     for table in ("onceward_run", "onceward_request", "onceward_worker", "onceward_meta"):
         journal.change(f"DROP TABLE {table}")
     with pytest.raises(NotAvailable, match="onceward-worker migrate") as raised:

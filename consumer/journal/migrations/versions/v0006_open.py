@@ -9,8 +9,6 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from consumer.journal.older_indexes import drop_older_indexes
-
 revision = "0006"
 down_revision = "0005"
 branch_labels = None
@@ -100,7 +98,8 @@ def upgrade() -> None:
     for setting in (*_SETTINGS, _GRANTS):
         op.execute(setting)
     if op.get_bind().execute(sa.text("SELECT 1 FROM onceward_request LIMIT 1")).first() is None:
-        drop_older_indexes(op.get_bind())
+        for name, _, _ in _INDEXES:
+            op.execute(f"DROP INDEX onceward_request_{name}")
 
 
 def _make_tables() -> None:
