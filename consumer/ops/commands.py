@@ -58,14 +58,16 @@ def run(config: str | None, log_level: str, create_topics: bool) -> int:
       onceward-worker run --config payments.toml
     """
     from consumer.ops.log_level import LogLevelSignals
-    from consumer.ops.service import Service
 
-    settings = settings_of(config)
-    logs.configure(level=log_level)
-    if create_topics:
-        _create_topics(settings)
     levels = LogLevelSignals()
+    # First of all: until somebody listens, such a signal ends the process.
     with levels.listening():
+        from consumer.ops.service import Service
+
+        settings = settings_of(config)
+        logs.configure(level=log_level)
+        if create_topics:
+            _create_topics(settings)
         return Service(settings, levels).run()
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consumer.ops.log_level import LogLevelSignals
 from feedback import logs
+from feedback.errors import ExitCode
 from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.consumer.features.dead_letters.conftest import make_box as make_box
 from tests.consumer.stage import Stage
@@ -89,6 +93,21 @@ def test_children_begin_at_the_level_of_the_worker(stage: Stage) -> None:
     worker = stage.start_as({"ONCEWARD_LOG_LEVEL": "debug"})
     worker.told("worker.started")
     assert logged(stage, worker) == ALL
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+def test_a_signal_ends_no_worker_that_still_reads_its_settings(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    settings = tmp_path / "onceward.toml"
+    os.mkfifo(settings)
+    command = (sys.executable, "-m", "consumer", "run", "--config", str(settings))
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as worker:
+        with settings.open("w") as pipe:  # opened when the worker opens it
+            worker.send_signal(number)
+            pipe.write("[kafka]\nnothing = true\n")
+        _, said = worker.communicate(timeout=60)
+    assert worker.returncode == ExitCode.USAGE, said
 
 
 def test_steps_end_at_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
