@@ -16,7 +16,6 @@ from sqlalchemy import NullPool, create_engine, select, text
 from sqlalchemy.engine import RowMapping
 
 from consumer.journal.tables import request, run
-from feedback.errors import ExitCode, NotAvailable
 from feedback.settings.settings import load
 from feedback.status import State
 from feedback.statuses import Status
@@ -32,7 +31,6 @@ from tests.stack import Servers
 
 HANDLERS = "tests.consumer.worker_handlers"
 FINAL_LIMIT_S = 60.0
-STARTS = 3
 
 
 class Stage:
@@ -101,24 +99,9 @@ class Stage:
         return write_settings(self._folder, sections, self._settings, changes)
 
     def start(self, **changes: Mapping[str, Any]) -> RunningWorker:
-        """Start a worker; it may not read yet when this returns.
-
-        On a slow machine the first answer of Kafka can take longer than the worker waits for it. It
-        then ends with 3, for a service manager to start it again, which is done here.
-
-        Raises:
-            NotAvailable: it ended otherwise, or ends with 3 each time.
-        """
-        for is_last in (*[False] * (STARTS - 1), True):
-            worker = self.launch_with(**changes)
-            try:
-                worker.told("worker.started")
-            except NotAvailable:
-                if is_last or worker.exit_code != ExitCode.NOT_AVAILABLE:
-                    raise
-                self.workers.remove(worker)
-            else:
-                break
+        """Start a worker; it may not read yet when this returns."""
+        worker = self.launch_with(**changes)
+        worker.told("worker.started")
         return worker
 
     def launch(self, config: Path) -> RunningWorker:
