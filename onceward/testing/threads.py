@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import Counter, deque
 from collections.abc import Sequence
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import Any
 
 from consumer.handlers.declaration import EffectKind, Handler
@@ -48,7 +48,9 @@ class ThreadPool:
         self.is_transactional = handler.effect is EffectKind.TRANSACTIONAL
         self._journal = journal
         self._is_outage_due = False
-        self._events: SimpleQueue[Event] = SimpleQueue()
+        # Not a SimpleQueue: before Python 3.13 its `get` waits for ever where its timeout is over
+        # before it first looks.
+        self._events: Queue[Event] = Queue()
         # Threads and tasks of one run may ask at the same time: they get one answer.
         self._asking: dict[tuple[str, int], list[Answered]] = {}
         self._asking_lock = threading.Lock()
@@ -67,7 +69,7 @@ class ThreadPool:
     def poll(self, timeout_s: float) -> list[Event]:
         """Return the next event, after at most `timeout_s`."""
         try:
-            events = [self._events.get(timeout=max(timeout_s, 0.0001))]
+            events = [self._events.get(timeout=max(timeout_s, 0.0))]
         except Empty:
             events = []
         if self._is_outage_due:

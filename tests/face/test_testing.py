@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 from sqlalchemy import text
 
+from consumer.pool import ChildRetired
 from onceward import (
     Happened,
     InDoubt,
@@ -102,6 +103,20 @@ def test_where_a_marked_run_dies_decides_how_it_goes_on(
         bench.die(point)
         outcome = bench.run({"amount": 5})
     assert (outcome.status.state, bank.times_acted) == (told, acted)
+
+
+def test_a_wait_that_is_over_before_it_begins_ends() -> None:
+    """A machine under load turns the shortest waits of the loop into such ones."""
+
+    @handler(topic=f"t-{uuid4().hex}")
+    def quick(request: Request) -> None:
+        return None
+
+    with Bench(quick) as bench:
+        for _ in range(2_000):
+            bench._pool._events.put(ChildRetired(1, "in this test"))
+            assert bench._pool.poll(1e-6)
+            assert not bench._pool.poll(1e-6)
 
 
 def test_an_external_run_that_dies_before_its_call_is_in_doubt_all_the_same() -> None:

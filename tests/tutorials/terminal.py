@@ -34,7 +34,7 @@ class Terminal:
             text=True,
             start_new_session=True,
         )
-        self._printed: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._printed: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
