@@ -43,7 +43,13 @@ def test_each_row_says_tested_and_what_is_not() -> None:
 
 
 def test_python_packages_and_brokers_are_those_that_are_locked() -> None:
-    assert locked("pyspark") == said_of("Spark")
+    packages = {
+        "pyspark": "Spark",
+        "kafka-python": "kafka-python",
+        "confluent-kafka": "confluent-kafka",
+    }
+    for package, program in packages.items():
+        assert locked(package) == said_of(program)
     assert locked("django").startswith(f"{said_of('Django')}.")
     assert f"<kafka.version>{said_of('Kafka brokers')}</kafka.version>" in POM
     setup = configparser.ConfigParser()
