@@ -114,6 +114,10 @@ bench-modes: setup ## at most once, at least once and batch beside each other, w
 bench-journal: setup ## write-ahead log, sizes and requests/s of the journal on PostgreSQL
 	$(RUN) -m tests.bench.journal $(ARGS)
 
+.PHONY: bench-statuses
+bench-statuses: setup ## memory of a request's status in Redis, by state
+	$(RUN) -m tests.bench.statuses $(ARGS)
+
 .PHONY: chaos
 chaos: test-setup ## every fault on the real stack, and the table of them; ARGS="redis-kill --seed 7"
 	$(RUN) -m tests.stack -- $(RUN) -m tests.chaos $(ARGS)

@@ -39,7 +39,8 @@ class StoredPayload:
                 for name, value in self.headers
             ],
         }
-        return json.dumps(head).encode() + b"\n" + (self.key or b"") + (self.value or b"")
+        line = json.dumps(head, separators=(",", ":")).encode()
+        return line + b"\n" + (self.key or b"") + (self.value or b"")
 
     @classmethod
     def decode(cls, raw: bytes) -> StoredPayload:

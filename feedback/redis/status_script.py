@@ -221,7 +221,11 @@ for i = 1, #KEYS - 1, 2 do
       redis.call('HDEL', key, 'code', 'message', 'result', 'resend', 'by', 'due_at')
     end
     redis.call('HSET', key, 'updated_at', now, unpack(ARGV, at, at + fields - 1))
-    if write.state == '{State.PENDING}' then redis.call('HSET', key, 'told_in', this_start()) end
+    if write.state == '{State.PENDING}' then
+      redis.call('HSET', key, 'told_in', this_start())
+    elseif old[1] == '{State.PENDING}' then
+      redis.call('HDEL', key, 'told_in')
+    end
     if tellings then
       tellings = tellings .. ' ' .. (redis.call('HGET', key, 'deadline_at') or '{STAYS}')
       if #tellings > {MOST_TELLINGS} then tellings = '{STAYS}' end

@@ -178,6 +178,8 @@ class RedisServer:
             stands.pop("replaced", None)
         if write.state is State.PENDING:
             stands["told_in"] = self.run_id
+        else:
+            stands.pop("told_in", None)
         self.hashes[write.request_id] = stands
         self._keep_payload(write)
         self._on_status(before, write, None)
