@@ -10,6 +10,11 @@ takes it for complete then: a reader raises `OpenRequestsUnknown`, and a worker 
 requests. Worker or server may die at any point: without the note of this very look another one
 begins, and a request that is known already is only written once more.
 
+The look reads the table once, in the order of its blocks, whatever the order of the ids. A request
+that nobody changes stays in its block. One that is changed may move to a block that was read
+already, but then a trigger has copied it. A rewrite of the table (VACUUM FULL) moves rows without a
+trigger: a look that was under way then is none.
+
 On SQLite an update writes only the indexes that hold the row, so they lie on `onceward_request`.
 """
 
@@ -20,11 +25,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     Column,
-    ColumnElement,
     Connection,
     MetaData,
     Select,
     Table,
+    Text,
     Update,
     bindparam,
     delete,
@@ -34,7 +39,7 @@ from sqlalchemy import (
     literal,
     literal_column,
     select,
-    tuple_,
+    text,
     update,
 )
 
@@ -46,10 +51,12 @@ from consumer.journal.history import same_request
 from consumer.journal.tables import IS_OPEN, NAME, open_look, request
 
 PAGE_ROWS = 2_000
+# Of 8 kB: a slow disk reads them within a statement's time.
+PAGE_BLOCKS = 8_192
 # Longer than a page; a look that was not seen for so long has died.
 GOES_ON_MS = 10_000
-# Before every request.
-FIRST = ("", "")
+# Block and line before every request.
+FIRST = (0, 0)
 _VIEW = Table(
     "onceward_open_request",
     MetaData(),
@@ -83,82 +90,110 @@ def is_complete(connection: Connection) -> bool:
     return connection.execute(_LOOKS).scalar_one() > 0
 
 
-def begin_look(connection: Connection, look: str) -> bool:
-    """Note that a look begins; whether it does: not beside another one that goes on.
-
-    Two that begin at one moment do no harm.
+class Look(NamedTuple):
+    """A look through all requests.
 
     Args:
-        look: a new random name.
+        name: new and random.
+        file: the table's file when it began; a rewrite makes another one.
+        blocks: of the table when it began; the requests behind them are known by the triggers.
+    """
+
+    name: str
+    file: int
+    blocks: int
+
+
+def begin_look(connection: Connection, name: str) -> Look | None:
+    """Note that a look begins, and return it; None beside another one that goes on.
+
+    Two that begin at one moment do no harm.
     """
     goes_on = exists().where(open_look.c.seen_at > clock.once() - GOES_ON_MS)
     new = select(bindparam("look", type_=NAME), now_ms(), literal(0)).where(~goes_on)
     columns = ("look", "seen_at", "complete")
     began = insert(open_look).from_select(columns, new).returning(open_look.c.look)
-    return connection.execute(began, {"look": look}).scalar() is not None
+    if connection.execute(began, {"look": name}).scalar() is None:
+        return None
+    file, blocks = connection.execute(_EXTENT).one()
+    return Look(name, file, blocks)
 
 
 class Looked(NamedTuple):
     """A page of all requests that was looked through.
 
     Args:
-        found: how many of them are open.
-        last: group and id of the last one; None when it was the last page.
+        found: how many open ones were found in it.
+        last: block and line where the next one begins; None when it was the last page.
     """
 
     found: int
-    last: tuple[str, str] | None
+    last: tuple[int, int] | None
 
 
-def look_through(connection: Connection, look: str, behind: tuple[str, str]) -> Looked:
+def look_through(connection: Connection, look: Look, behind: tuple[int, int]) -> Looked:
     """Look through a page of all requests; the open ones among them are known from then on.
 
     Args:
-        behind: group and id of the last one of the page before; at first `FIRST`.
+        behind: block and line where the page before ended; at first `FIRST`.
 
     Raises:
         OpenRequestsUnknown: the server has crashed since the look began, and forgotten what was
-            found.
+            found; or the table was rewritten.
     """
-    _note(connection, look, seen_at=now_ms())
-    parameters = {"behind_group": behind[0], "behind_id": behind[1], "most": PAGE_ROWS}
+    block, line = behind
+    until = block + PAGE_BLOCKS
+    parameters = {"behind": f"({block},{line})", "until": f"({until},0)", "most": PAGE_ROWS}
     page = connection.execute(_PAGE, parameters).all()
-    names = [(group, request_id, 0) for group, request_id, is_open in page if is_open]
+    # The page holds the lock that a rewrite waits for, so it was read in the file that is there.
+    _note(connection, look, seen_at=now_ms())
+    names = sorted((group, request_id, 0) for group, request_id, _ in page)
     if names:
         # The trigger copies each row as it is when it is locked, and not as the page saw it.
         connection.execute(_touch(), RUNS.load(connection, names))
-    is_last = len(page) < PAGE_ROWS
-    return Looked(len(names), None if is_last else (page[-1][0], page[-1][1]))
+    if len(page) == PAGE_ROWS:
+        block, line = map(int, page[-1][2].strip("()").split(","))
+        return Looked(len(names), (block, line))
+    return Looked(len(names), (until, 0) if until < look.blocks else None)
 
 
-def end_look(connection: Connection, look: str) -> None:
+def end_look(connection: Connection, look: Look) -> None:
     """Note that every request was looked through since the look began.
 
     Raises:
         OpenRequestsUnknown: as for `look_through`.
     """
     _note(connection, look, complete=1)
-    connection.execute(delete(open_look).where(open_look.c.look != look))
+    connection.execute(delete(open_look).where(open_look.c.look != look.name))
 
 
-def _note(connection: Connection, look: str, **values: Any) -> None:
-    noted = update(open_look).where(open_look.c.look == look).values(values)
+def _note(connection: Connection, look: Look, **values: Any) -> None:
+    is_same = text(f"{_FILE} = :file").bindparams(file=look.file)
+    noted = update(open_look).where(open_look.c.look == look.name, is_same).values(values)
     # A proxy may keep the connection while the server crashes: its note would be gone.
     if connection.execute(noted).rowcount != 1:
         raise OpenRequestsUnknown
 
 
 def _select_page() -> Select[Any]:
-    key = request.c.group, request.c.request_id
-    is_open: ColumnElement[bool] = literal_column(f"({IS_OPEN})")
+    ctid = literal_column("ctid")
+    # Written into the statement: a plan for any place might read the whole table.
+    behind, until = (
+        literal_column("tid").op("")(bindparam(name, type_=Text(), literal_execute=True))
+        for name in ("behind", "until")
+    )
     return (
-        select(*key, is_open)
-        .where(tuple_(*key) > tuple_(bindparam("behind_group"), bindparam("behind_id")))
-        .order_by(*key)
+        select(request.c.group, request.c.request_id, literal_column("ctid::text").label("place"))
+        .where(ctid > behind, ctid < until, text(f"({IS_OPEN})"))
+        .order_by(ctid)
         .limit(bindparam("most"))
     )
 
 
+_FILE = "pg_relation_filenode('onceward_request')"
+_EXTENT = text(
+    f"SELECT {_FILE}, pg_relation_size('onceward_request') / current_setting('block_size')::int"
+)
 _PAGE = _select_page()
 _LOOKS = select(func.count()).where(open_look.c.complete == 1)
 

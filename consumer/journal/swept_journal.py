@@ -62,7 +62,7 @@ class SweptJournal(GroupJournal):
     def find_open_requests(self) -> None:
         """Look through all requests for the open ones, where the server has forgotten these.
 
-        One worker at a time does; it takes a few seconds for each million requests.
+        One worker at a time does; it reads the whole table once (docs: Measurements).
 
         Raises:
             JournalUnavailable: the database is away; call again.
@@ -71,11 +71,11 @@ class SweptJournal(GroupJournal):
             if is_complete(connection):
                 return
         with self._session.transaction() as connection:
-            look = uuid.uuid4().hex
-            if not begin_look(connection, look):
-                return
+            look = begin_look(connection, uuid.uuid4().hex)
+        if look is None:
+            return
         began_s, found = monotonic_s(), 0
-        last: tuple[str, str] | None = FIRST
+        last: tuple[int, int] | None = FIRST
         while last is not None:
             with self._session.transaction() as connection:
                 looked = look_through(connection, look, last)

@@ -104,7 +104,13 @@ def test_all_open_requests_are_found_again_page_by_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(open_requests, "PAGE_ROWS", 3)
+    monkeypatch.setattr(open_requests, "PAGE_BLOCKS", 1)
     _in_each_state(journal)
+    # Some blocks of requests about which nothing is to be done, and behind them open ones.
+    over = [new_id() for _ in range(100)]
+    journal.apply(claims=[claim(one) for one in over])
+    journal.apply(finishes=[finish(one) for one in over])
+    journal.apply(published=[Published(one, 1, JournalState.SUCCEEDED) for one in over])
     _in_each_state(open_journal(group="another"))
     before = database.query("SELECT * FROM onceward_open ORDER BY 1, 2")
     assert len(before) > 20
@@ -145,7 +151,7 @@ def test_a_look_during_which_the_server_crashes_is_none(
     _forget(database)
 
     def crash_behind_the_first_page(
-        connection: Connection, look: str, behind: tuple[str, str]
+        connection: Connection, look: open_requests.Look, behind: tuple[int, int]
     ) -> open_requests.Looked:
         # Behind a proxy the connection outlives the server.
         if behind != open_requests.FIRST:
@@ -158,6 +164,34 @@ def test_a_look_during_which_the_server_crashes_is_none(
             journal.find_open_requests()
     with pytest.raises(OpenRequestsUnknown):
         journal.own_claims()
+    journal.find_open_requests()
+    assert len(journal.own_claims()) == 2
+
+
+def test_a_look_during_which_the_table_is_rewritten_is_none(
+    journal: Journal, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_requests, "PAGE_ROWS", 1)
+    journal.apply(claims=[claim(new_id()), claim(new_id())])
+    _forget(database)
+    engine = create_engine(database.url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+
+    def rewrite_behind_the_first_page(
+        connection: Connection, look: open_requests.Look, behind: tuple[int, int]
+    ) -> open_requests.Looked:
+        if behind != open_requests.FIRST:
+            with engine.connect() as other:
+                other.execute(text("VACUUM FULL onceward_request"))
+        return open_requests.look_through(connection, look, behind)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(swept_journal, "look_through", rewrite_behind_the_first_page)
+        with pytest.raises(OpenRequestsUnknown):
+            journal.find_open_requests()
+    with pytest.raises(OpenRequestsUnknown):
+        journal.own_claims()
+    # The next look begins when this one is known to be dead.
+    database.change("UPDATE onceward_open_look SET seen_at = seen_at - 60000")
     journal.find_open_requests()
     assert len(journal.own_claims()) == 2
 
