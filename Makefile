@@ -114,6 +114,10 @@ bench-modes: setup ## at most once, at least once and batch beside each other, w
 bench-journal: setup ## write-ahead log, sizes and requests/s of the journal on PostgreSQL
 	$(RUN) -m tests.bench.journal $(ARGS)
 
+.PHONY: bench-journal-size
+bench-journal-size: setup ## the journal on PostgreSQL with 10 million ended requests
+	$(RUN) -m tests.bench.journal.at_size $(ARGS)
+
 .PHONY: bench-statuses
 bench-statuses: setup ## memory of a request's status in Redis, by state
 	$(RUN) -m tests.bench.statuses $(ARGS)

@@ -68,6 +68,10 @@ class Server:
             *self._one(f"SELECT pg_table_size('{TABLE}'), pg_indexes_size('{TABLE}')"),
         )
 
+    def open_bytes(self) -> int:
+        """Return the size of the copy of the open requests, with its indexes."""
+        return self._one("SELECT pg_total_relation_size('onceward_open')")[0]
+
     def _one(self, statement: str) -> tuple[int, ...]:
         row = self._connection.execute(statement).fetchone()
         assert row is not None
