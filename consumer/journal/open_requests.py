@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Connection,
     MetaData,
     Select,
@@ -176,7 +177,7 @@ def _note(connection: Connection, look: Look, **values: Any) -> None:
 
 
 def _select_page() -> Select[Any]:
-    ctid = literal_column("ctid")
+    ctid: ColumnElement[str] = literal_column("ctid")
     # Written into the statement: a plan for any place might read the whole table.
     behind, until = (
         literal_column("tid").op("")(bindparam(name, type_=Text(), literal_execute=True))

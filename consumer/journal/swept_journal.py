@@ -62,7 +62,7 @@ class SweptJournal(GroupJournal):
     def find_open_requests(self) -> None:
         """Look through all requests for the open ones, where the server has forgotten these.
 
-        One worker at a time does; it reads the whole table once (docs: Measurements).
+        One worker at a time does; it reads the whole table once (docs: How fast).
 
         Raises:
             JournalUnavailable: the database is away; call again.
