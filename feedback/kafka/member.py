@@ -95,7 +95,10 @@ class GroupMember(Protocol):
         """
 
     def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
-        """Return the partitions of topics by what is known now, without a question; 0: none."""
+        """Return the partitions of topics, 0 of one that does not exist, without waiting.
+
+        A topic is absent while nothing is known of it.
+        """
 
     def topics(self) -> frozenset[str]:
         """Return the names of all topics.

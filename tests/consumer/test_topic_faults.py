@@ -23,6 +23,7 @@ from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 from onceward.servers.kafka import Broker
 from tests.eventually import eventually
+from tests.feedback.kafka.engines.members import ENGINES
 from tests.stack.restartable import restartable
 
 GUARDED = {
@@ -42,12 +43,12 @@ def broker() -> Iterator[str]:
 class Reading:
     """A member of a group that reads two topics."""
 
-    def __init__(self, address: str, say: Callable[[], list[str]]) -> None:
+    def __init__(self, address: str, engine: str, say: Callable[[], list[str]]) -> None:
         self.admin = KafkaAdminClient(bootstrap_servers=address)
         self.producer = KafkaProducer(bootstrap_servers=address)
         self.sound, self.faulty = (f"{name}-{uuid.uuid4().hex}" for name in ("sound", "faulty"))
         self.create(self.sound, self.faulty)
-        settings = KafkaSection(bootstrap_servers=address, group=uuid.uuid4().hex)
+        settings = KafkaSection(bootstrap_servers=address, client=engine, group=uuid.uuid4().hex)
         self.source = KafkaSource(settings, [self.sound, self.faulty])
         self.events = say
 
@@ -86,15 +87,18 @@ class Reading:
         self.admin.close()
 
 
-@pytest.fixture
+@pytest.fixture(params=ENGINES)
 def reading(
-    broker: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    broker: str,
+    request: pytest.FixtureRequest,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Reading]:
     """Yield a reader of two topics whose partitions are all its own."""
     monkeypatch.setattr(set_aside, "RETRY_S", 2.0)
     monkeypatch.setattr(set_aside, "QUIET_S", 2.0)
     caplog.set_level("INFO")
-    made = Reading(broker, lambda: [event_of(record) for record in caplog.records])
+    made = Reading(broker, request.param, lambda: [event_of(record) for record in caplog.records])
     made.read(made.sound)
     made.read(made.faulty)
     yield made

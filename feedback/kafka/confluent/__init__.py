@@ -2,6 +2,7 @@
 
 - `engine` is the whole of it, for the port. What it has not, kafka-python's engine has.
 - `member` is a member of a group; `standing` is what librdkafka says of its group and brokers.
+- `topic_counts` asks how many partitions topics have, beside the polls.
 - `connection` maps our settings, and refuses by name those that librdkafka has not.
 - `faults` turns librdkafka's errors into ours.
 - `records` converts its records. At a header whose name is not UTF-8 the process would end.
@@ -12,6 +13,7 @@ Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a 
   callback about partitions it is made in that thread: another one is answered after its end.
 - `consume` returns when it has all records that it may return, or at its time limit; `poll` at the
   first. Both call us back about partitions, errors and statistics, in the caller's thread.
+- A broker reads nothing else from a connection on which a fetch waits: for up to 0.5 s.
 - A partition's end is an event, with the offset behind marks of transactions.
 - It is not safe to use after a fork: clients are made in processes that do not fork.
 """

@@ -14,11 +14,11 @@ from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import fault_from, faults
 from feedback.kafka.confluent.records import ReadAnew, record_of
 from feedback.kafka.confluent.standing import Standing
+from feedback.kafka.confluent.topic_counts import ABSENT, TopicCounts
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
 from feedback.kafka.member import ANSWER_S, PartitionOwner
 from feedback.kafka.values import Away, Partition
 from feedback.records.envelope import Record
-from feedback.settings.sections import METADATA_MAX_AGE_MS
 from feedback.settings.settings import KafkaSection
 
 ASSIGNORS = {"eager": "range,roundrobin", "cooperative": "cooperative-sticky"}
@@ -28,12 +28,7 @@ _LOOK_S = 0.5
 # So much is fetched ahead, of all partitions together.
 _AHEAD_KIB = 16_384
 # Events that are no answer of a broker to us.
-_PASSED_OVER = {
-    KafkaError._MAX_POLL_EXCEEDED,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._UNKNOWN_TOPIC,
-}
+_PASSED_OVER = ABSENT | {KafkaError._MAX_POLL_EXCEEDED, KafkaError._UNKNOWN_PARTITION}
 
 
 class ConfluentMember:
@@ -64,9 +59,6 @@ class ConfluentMember:
         self._is_cooperative = settings.assignor == "cooperative"
         self._owed: list[KafkaFault] = []
         self._polled: list[Any] = []
-        self._topics = tuple(topics)
-        self._counts: dict[str, int] = {}
-        self._counted_s = float("-inf")
         # A commit waits for longer than its callers, and those of one member keep their order.
         self._commits = ThreadPoolExecutor(1, thread_name_prefix="onceward-commit")
         try:
@@ -100,6 +92,7 @@ class ConfluentMember:
         except BaseException:
             self._commits.shutdown(wait=False)
             raise
+        self._counts = TopicCounts(self._consumer)
         if topics:
             with faults(settings):
                 self._consumer.subscribe(
@@ -147,7 +140,7 @@ class ConfluentMember:
                 self._next[place] = offset
             return
         if error.code() in _PASSED_OVER:
-            self._counted_s = float("-inf")
+            self._counts.ask_soon()
             return
         fault = fault_from(error, self._settings, operation=READ)
         of_topic = {one for one in self._assigned if one[0] == place[0]}
@@ -256,13 +249,7 @@ class ConfluentMember:
 
     def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
         """Return the partitions of topics."""
-        if monotonic_s() - self._counted_s > METADATA_MAX_AGE_MS / 1000:
-            self._counted_s = monotonic_s()
-            with suppress(KafkaException):
-                for topic in topics:
-                    found = self._consumer.list_topics(topic, timeout=_LOOK_S).topics[topic]
-                    self._counts[topic] = 0 if found.error else len(found.partitions)
-        return {one: self._counts.get(one, 0) for one in topics}
+        return self._counts.known(topics)
 
     def topics(self) -> frozenset[str]:
         """Return the names of all topics."""
@@ -275,6 +262,7 @@ class ConfluentMember:
 
     def close(self) -> None:
         """Leave the group."""
+        self._counts.close()
         try:
             with faults(self._settings):
                 self._consumer.close()

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 import pytest
+from kafka.admin import KafkaAdminClient
 
 from feedback.kafka.kafka_python.fence import KafkaPythonFences
 from feedback.kafka.outgoing import Outgoing
@@ -186,6 +187,32 @@ def test_a_topic_that_is_not_there_is_no_fault_and_its_neighbour_is_read(
     )
     assert name in one.member.topics()
     assert f"{name}-missing" not in one.member.topics()
+
+
+@pytest.mark.waits
+def test_a_topic_that_is_deleted_is_seen_and_one_that_is_there_is_never_missed(
+    make_member: MakeMember, topic: MakeTopic, servers: Servers
+) -> None:
+    # Fetches wait for records all the while: what else the broker is asked waits behind them.
+    gone, stays = topic(2), topic(3)
+    one = make_member(gone, stays)
+    one.join(5)
+    eventually(
+        lambda: (
+            one.poll() == [] and one.member.partition_counts([gone, stays]) == {gone: 2, stays: 3}
+        ),
+        timeout_s=LIMIT_S,
+    )
+    with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
+        admin.delete_topics([gone])
+
+    def is_seen() -> bool:
+        assert one.poll() == []
+        counts = one.member.partition_counts([gone, stays])
+        assert counts[stays] == 3
+        return counts[gone] == 0
+
+    eventually(is_seen, timeout_s=LIMIT_S)
 
 
 def test_a_fork_that_touches_nothing_does_no_harm(

@@ -1,0 +1,66 @@
+"""How many partitions topics have, asked in a thread of its own.
+
+A broker answers nothing else on a connection while a fetch waits there for records: up to 0.5 s.
+A poll is not to wait for that, nor an answer be given up because of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from feedback.clock import monotonic_s
+from feedback.settings.sections import METADATA_MAX_AGE_MS
+
+# Above the time for which a fetch waits.
+_ANSWER_S = 2.0
+_AGAIN_S = 1.0
+ABSENT = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
+
+
+class TopicCounts:
+    """Counts the partitions of topics, again when the counts are old.
+
+    Args:
+        client: librdkafka's.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._counts: dict[str, int] = {}
+        self._due_s = float("-inf")
+        self._asked: Future[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="onceward-topics")
+
+    def known(self, topics: Collection[str]) -> dict[str, int]:
+        """Return the counts by the last answer; 0: no such topic. Ask again where that is due."""
+        now_s = monotonic_s()
+        if now_s >= self._due_s and (self._asked is None or self._asked.done()):
+            self._due_s = now_s + METADATA_MAX_AGE_MS / 1000
+            self._asked = self._thread.submit(self._ask, tuple(topics))
+        return {one: self._counts[one] for one in topics if one in self._counts}
+
+    def ask_soon(self) -> None:
+        """Ask at the next call: a topic is said to be gone."""
+        self._due_s = float("-inf")
+
+    def close(self) -> None:
+        """End its thread: nobody may use a client that is closed."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def _ask(self, topics: Collection[str]) -> None:
+        for topic in topics:
+            try:
+                found = self._client.list_topics(topic, timeout=_ANSWER_S).topics[topic]
+            except KafkaException:
+                self._due_s = monotonic_s() + _AGAIN_S
+                return
+            if found.error is None:
+                self._counts[topic] = len(found.partitions)
+            elif found.error.code() in ABSENT:
+                self._counts[topic] = 0
+            else:
+                self._due_s = monotonic_s() + _AGAIN_S
