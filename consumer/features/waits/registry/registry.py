@@ -124,6 +124,8 @@ class Registry:
                     raise NotAvailable(f"{server} is away: see the log, and run it again")
             if self._hindrance is not None:
                 raise self._hindrance
+        if self._topics.refusal:
+            raise NotAvailable(self._topics.refusal)
 
     def close(self) -> None:
         """End in order: our partitions are free for others at once."""
@@ -204,7 +206,7 @@ class Registry:
         return is_done
 
     def _look_for_topics(self) -> None:
-        found = self._topics.find()
+        found = self._topics.find(self._table.topics())
         self._topics_due_s = monotonic_s() + TOPICS_S
         if found == self._known:
             return

@@ -30,7 +30,7 @@ from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.schema import check_version
-from consumer.journal.wait_tables import expiry, wait
+from consumer.journal.wait_tables import expiry, partition, wait
 
 HOLDERS_AT_ONCE = 1000
 
@@ -66,6 +66,12 @@ class WaitTable(GroupJournal):
         """
         with self._session.transaction(read_only=True) as connection:
             check_version(connection)
+
+    def topics(self) -> list[str]:
+        """Return the wait topics of which a registry has read a partition."""
+        with self._session.transaction(read_only=True) as connection:
+            found = connection.execute(_TOPICS, {"this_group": self._group})
+            return list(found.scalars())
 
     def take(self, place: Place, topic_id: str) -> Opened | None:
         """Take a partition; None while it is another's. See `Owner.take`."""
@@ -186,6 +192,9 @@ def _behind(rows: Sequence[Unfinished]) -> list[tuple[str, int]]:
     return [(one.request_id, one.offset + 1) for one in rows]
 
 
+_TOPICS = (
+    select(partition.c.wait_topic).where(partition.c.group == bindparam("this_group")).distinct()
+)
 _HERE, _MOVING = here(wait), here(expiry)
 _IS_DUE = (*_HERE, wait.c.expires_at <= clock.once())
 _HELD = wait.c.holder.in_(bindparam("holders", expanding=True))

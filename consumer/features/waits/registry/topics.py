@@ -9,8 +9,10 @@ from consumer.features.waits.record import source_topic, wait_topic
 from feedback.errors import NotAvailable
 from feedback.kafka.admin import administrator
 from feedback.kafka.administrator import Administrator, TopicDescription
+from feedback.kafka.errors import TopicRefused
 from feedback.kafka.topics import CLEANUP, COMPACT, topic_setting
 from feedback.logs import EventLog
+from feedback.outages import OutageLog
 from feedback.settings.settings import KafkaSection
 
 log = EventLog("onceward.waits")
@@ -45,10 +47,20 @@ class WaitTopics:
         self._settings = settings
         self._wanted = frozenset(wanted)
         self._said: set[tuple[str, str]] = set()
+        self._refusals: dict[str, OutageLog] = {}
         self._has_looked = False
 
-    def find(self) -> dict[str, WaitTopic]:
+    @property
+    def refusal(self) -> str:
+        """Which wait topics this user may not even see, in sentences; empty where there is none."""
+        return "; ".join(one.refusal for one in self._refusals.values() if one.is_on)
+
+    def find(self, known: Collection[str] = ()) -> dict[str, WaitTopic]:
         """Return the wait topics that are there now, by name.
+
+        Args:
+            known: wait topics that were read before. Kafka lists none that this user may not see,
+                so each is asked for by its name.
 
         Raises:
             KafkaUnavailable: Kafka did not answer.
@@ -56,7 +68,8 @@ class WaitTopics:
         """
         with administrator(self._settings, timeout_s=TIMEOUT_S) as admin:
             there = admin.topics()
-            names = self._names(there)
+            refused = self._look_for_refused(admin, there, known)
+            names = self._names(there, refused)
             asked = sorted(names | {self._source(name) for name in names} & there)
             described = {
                 name: one
@@ -75,14 +88,27 @@ class WaitTopics:
             for name in sorted(described.keys() & names)
         }
 
-    def _names(self, there: Collection[str]) -> set[str]:
+    def _look_for_refused(
+        self, admin: Administrator, there: Collection[str], known: Collection[str]
+    ) -> Collection[str]:
+        """Return the wait topics that this user may not see; log each once, and its return."""
+        wanted = [wait_topic(one, self._settings.group) for one in self._wanted]
+        found = admin.describe(set(wanted or known).difference(there))
+        refused = {name: one for name, one in found.items() if isinstance(one, TopicRefused)}
+        for name, fault in refused.items():
+            new = OutageLog(log, "waits.topic_missing", "waits.topic_back")
+            self._refusals.setdefault(name, new).begins(fault, topic=name)
+        for name in self._refusals.keys() - refused.keys():
+            self._refusals.pop(name).ends(topic=name)
+        return refused
+
+    def _names(self, there: Collection[str], refused: Collection[str]) -> set[str]:
         group = self._settings.group
         if not self._wanted:
             return {name for name in there if source_topic(name, group) is not None}
         names = {wait_topic(one, group): one for one in sorted(self._wanted)}
-        for name, source in names.items():
-            if name in there:
-                continue
+        for name in names.keys() - {*there, *refused}:
+            source = names[name]
             if source not in there and not self._has_looked:
                 raise NotAvailable(f"there is no topic {source}: is its name right?")
             self._warn("waits.topic_missing", name)

@@ -18,6 +18,7 @@ import pytest
 from consumer.features.waits.record import Wait, encode
 from consumer.ops.rights.roles import rights_of
 from feedback.clock import epoch_ms
+from feedback.errors import ExitCode
 from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import Envelope, Record, encode_headers
 from feedback.redis.store import StatusStore
@@ -26,7 +27,7 @@ from feedback.settings.settings import KafkaSection
 from feedback.status import State
 from onceward.servers.ports import HOST, free_port
 from producer_client import Client
-from tests.consumer.ops.rights.stage import RightsStage, rights_stage
+from tests.consumer.ops.rights.stage import KINDS, RightsStage, rights_stage
 from tests.consumer.ops.rights.test_checked import Atom, atoms, declared
 from tests.eventually import eventually
 from tests.kit.program import StartedProgram
@@ -290,6 +291,39 @@ def test_a_service_that_loses_a_right_names_it_and_goes_on(
     lose_each(stage, kind, QUICK[kind])
 
 
+@pytest.mark.timeout(300)
+def test_a_registry_names_a_wait_topic_that_it_may_not_see_at_all(stage: RightsStage) -> None:
+    """While it runs, at a start and with --once; a topic that is hidden is in no list of Kafka."""
+    stage.grant(Role.REGISTRY)
+    topic = f"{stage.topics['keep']}.{stage.group}.wait"
+    with Client(stage.settings(Role.CLIENT)) as client:
+        service = RegistryService(stage, client)
+        stage.secured.kafka.take_away(Role.REGISTRY, KINDS["--topic"], topic)
+        given = service.give()
+        require_named(service.program, topic)
+        once = stage.command("consumer.dlq", "expire", "--once", role=Role.REGISTRY)
+        assert once.returncode == ExitCode.NOT_AVAILABLE
+        assert topic in once.stderr.splitlines()[-2], once.stderr
+        began_without = stage.start(Role.REGISTRY, "consumer.dlq", "expire")
+        require_named(began_without, topic)
+        service.program.kill()
+        stage.grant(Role.REGISTRY)
+        service.wait(given)
+        began_without.told("waits.topic_back")
+        service.require_once()
+
+
+def require_named(program: StartedProgram, topic: str) -> None:
+    """Return when the program has said, once, that it may not see a topic."""
+
+    def named() -> list[dict[str, Any]]:
+        return [one for one in program.events("access.refused") if one.get("topic") == topic]
+
+    eventually(named, timeout_s=SAID_WITHIN_S, what=f"{topic} named:\n{program.tail}")
+    (said,) = named()
+    assert RIGHT in said["reason"]
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", WHOLE)
@@ -297,6 +331,32 @@ def test_a_service_that_loses_any_right_names_it_and_goes_on(
     stage: RightsStage, kind: type[Service]
 ) -> None:
     lose_each(stage, kind, WHOLE[kind])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kind", WHOLE)
+def test_the_loss_of_any_right_is_named_or_hinders_nothing(
+    stage: RightsStage, kind: type[Service]
+) -> None:
+    """Also of those that a service uses seldom."""
+    stage.grant(kind.role)
+    wanted = rights_of(kind.role, stage.settings(kind.role), declared(stage))
+    with Client(stage.settings(Role.CLIENT)) as client:
+        service = kind(stage, client)
+        for atom in atoms(stage, kind.role, wanted):
+            since = len(service.program.lines)
+            atom.take()
+            given = service.give()
+            eventually(
+                lambda since=since, given=given: service.said(since, "") or service.is_done(given),  # type: ignore[misc]
+                timeout_s=SAID_WITHIN_S,
+                what=f"a line, or its end: {atom.name}:\n{service.program.tail}",
+            )
+            atom.give()
+            service.wait(given)
+        assert service.program.is_alive
+        service.require_once()
 
 
 def lose_each(stage: RightsStage, kind: type[Service], rows: Sequence[Gone]) -> None:

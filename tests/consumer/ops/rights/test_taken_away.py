@@ -116,6 +116,10 @@ class Losing:
             )
             assert (value, rows) == (value, [(generation,)])
 
+    def has_ended(self, sent: dict[bytes, str]) -> bool:
+        """Say whether all of these have ended."""
+        return all(self.client.status(one).is_final for one in sent.values())
+
     def refused(self) -> str:
         """Return the faults that /ready lists."""
         try:
@@ -153,6 +157,28 @@ def test_a_worker_that_loses_a_right_names_it_and_goes_on(stage: RightsStage) ->
 @pytest.mark.timeout(1200)
 def test_a_worker_that_loses_any_right_names_it_and_goes_on(stage: RightsStage) -> None:
     lose_each(stage, WHOLE)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_the_loss_of_any_right_is_named_or_hinders_nothing(stage: RightsStage) -> None:
+    """Also of those that a worker uses seldom, as at its start or after a crash."""
+    wanted = rights_of(Role.WORKER, stage.settings(Role.WORKER), declared(stage))
+    with Client(stage.settings(Role.CLIENT)) as client:
+        losing = Losing(stage, client)
+        for atom in atoms(stage, Role.WORKER, wanted):
+            since = len(losing.worker.lines)
+            atom.take()
+            sent = losing.send()
+            eventually(
+                lambda since=since, sent=sent: losing.said(since, "") or losing.has_ended(sent),  # type: ignore[misc]
+                timeout_s=SAID_WITHIN_S,
+                what=f"a line, or their ends: {atom.name}:\n{losing.worker.tail}",
+            )
+            atom.give()
+            losing.require_ends(sent)
+            eventually(lambda: losing.refused() == "", timeout_s=ENDS_WITHIN_S, what="a page")
+        assert losing.worker.is_alive
 
 
 def lose_each(stage: RightsStage, rows: Sequence[Lost]) -> RunningWorker:
