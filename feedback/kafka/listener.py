@@ -7,12 +7,14 @@ question on a connection of its own tells the two apart. It holds no secret.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from contextlib import closing
 from typing import NamedTuple
 
 from feedback.errors import SecurityFault, SecurityKind
-from feedback.security import KAFKA, fault
+from feedback.security import KAFKA, fault, of_tls
+from feedback.settings.settings import KafkaSection
 from feedback.tls_probe import connected, encrypted
 
 # SaslHandshakeRequest, version 1, for a mechanism that no broker has: its answer names all it has.
@@ -51,6 +53,20 @@ def fault_of_listener(host: str, port: int, *, security_protocol: str) -> Securi
     offered = ", ".join(found.mechanisms or ())
     wanted = f"set [kafka] security_protocol to SASL_{security_protocol}"
     return fault(SecurityKind.NEEDS_LOGIN, KAFKA, more=f"{wanted}, and sasl_mechanism to {offered}")
+
+
+def fault_of_certificate(host: str, port: int, settings: KafkaSection) -> SecurityFault | None:
+    """Return why a listener's certificate is refused; None where it is not, or none answers."""
+    context = ssl.create_default_context(cafile=settings.ssl_cafile)
+    context.check_hostname = settings.ssl_check_hostname
+    try:
+        with (
+            closing(connected(host, port)) as sock,
+            closing(context.wrap_socket(sock, server_hostname=host)),
+        ):
+            return None
+    except OSError as error:
+        return of_tls(error, KAFKA)
 
 
 def ask(host: str, port: int) -> BrokerListener | None:

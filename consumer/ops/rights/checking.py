@@ -11,7 +11,7 @@ from consumer.ops.rights.kafka_rights import kafka_rights
 from consumer.ops.topics import names_of_topics
 from feedback.errors import ExitCode, OncewardError, SettingsError
 from feedback.rights.looking import questions
-from feedback.rights.needed import MissingRight, Role
+from feedback.rights.needed import MissingRight, Resource, Role
 from feedback.settings.settings import Settings
 
 
@@ -43,4 +43,7 @@ def look_at_rights(
         code = ExitCode.NOT_AVAILABLE if one.is_needed else ExitCode.BAD_ANSWER
         yield CheckResult("rights", str(one), code)
     if not missing and not unknown:
-        yield CheckResult("rights", f"{role} has all that it needs")
+        names_none = not any(one.resource is Resource.TOPIC for one in rights)
+        is_none = names_none and role is not Role.MIGRATE
+        of_none = "; these settings name no topic, so none was looked at" if is_none else ""
+        yield CheckResult("rights", f"{role} has all that it needs{of_none}")

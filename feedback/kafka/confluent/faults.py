@@ -1,4 +1,4 @@
-"""librdkafka's errors as ours, and their faults of security. Pure."""
+"""librdkafka's errors as ours, and their faults of security."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from feedback.kafka.errors import (
 )
 from feedback.security import KAFKA, fault, of_tls_words
 from feedback.settings.settings import KafkaSection
+from feedback.tls_files import Certificate, unusable_file
 
 _KINDS: dict[int, type[KafkaFault]] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: TopicAbsent,
@@ -46,12 +47,15 @@ _PASSING = {
 _LONGEST = 200
 
 
-def fault_of(error: Any, settings: KafkaSection, *, operation: str = "") -> SecurityFault | None:
+def fault_of(
+    error: Any, settings: KafkaSection, *, operation: str = "", topic: str = ""
+) -> SecurityFault | None:
     """Return the fault of security behind an error; None where there is none.
 
     Args:
         error: librdkafka's.
         operation: on topics, as `Read`, where the caller knows it: brokers do not say it.
+        topic: of which the error is, where the caller knows it: librdkafka seldom says it.
     """
     words = words_of(error)
     code = error.code()
@@ -63,16 +67,22 @@ def fault_of(error: Any, settings: KafkaSection, *, operation: str = "") -> Secu
     if code == KafkaError._SSL:
         tls = _of_tls(words)
         return None if tls is None else fault(tls, KAFKA, words)
+    if code == KafkaError._INVALID_ARG:
+        return unusable_file_of(settings)
     kind = _KINDS.get(code)
     if kind is not None and kind.correction:
+        name = settings.group if kind is GroupRefused else topic
+        words = f"{error.name()} {name} {words.removeprefix(error.name())}"
         more = kind.correction.format(operation=f", with {operation}" if operation else "")
-        return fault(SecurityKind.RIGHT, KAFKA, words, more=more)
+        return fault(SecurityKind.RIGHT, KAFKA, " ".join(words.split()), more=more)
     return None
 
 
-def fault_from(error: Any, settings: KafkaSection, *, operation: str = "") -> KafkaFault:
-    """Return the error of the port for one of librdkafka."""
-    found = fault_of(error, settings, operation=operation)
+def fault_from(
+    error: Any, settings: KafkaSection, *, operation: str = "", topic: str = ""
+) -> KafkaFault:
+    """Return the error of the port for one of librdkafka; see `fault_of`."""
+    found = fault_of(error, settings, operation=operation, topic=topic)
     said = words_of(error) if found is None else found.said
     kind = _KINDS.get(error.code(), KafkaFault)
     ours = kind(f"Kafka at {settings.bootstrap_servers}: {said}").because(found)
@@ -80,14 +90,28 @@ def fault_from(error: Any, settings: KafkaSection, *, operation: str = "") -> Ka
     return ours
 
 
+def unusable_file_of(settings: KafkaSection) -> SecurityFault | None:
+    """Return the fault of the first file of TLS that cannot be used; None where all can."""
+    secret = settings.ssl_password
+    password = None if secret is None else secret.get_secret_value()
+    return unusable_file(
+        KAFKA,
+        cafiles={
+            "[kafka] ssl_cafile": settings.ssl_cafile,
+            "[kafka] ssl_crlfile": settings.ssl_crlfile,
+        },
+        certificate=Certificate(settings.ssl_certfile, settings.ssl_keyfile, password),
+    )
+
+
 def _of_tls(words: str) -> SecurityKind | None:
-    """Return the kind of a fault of TLS by the words of OpenSSL in librdkafka's."""
-    plain = words.lower()
-    if "certificate verify failed" not in plain:
-        return of_tls_words(words)
-    if "expired" in plain or "not yet valid" in plain:
-        return SecurityKind.EXPIRED
-    return SecurityKind.HOST_NAME if "mismatch" in plain else SecurityKind.UNTRUSTED
+    """Return the kind of a fault of TLS by the words of OpenSSL in librdkafka's.
+
+    Of a certificate that is refused it does not say why; see `Standing`.
+    """
+    if "certificate verify failed" in words.lower():
+        return SecurityKind.UNTRUSTED
+    return of_tls_words(words)
 
 
 @contextmanager

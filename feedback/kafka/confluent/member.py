@@ -142,7 +142,7 @@ class ConfluentMember:
         if error.code() in _PASSED_OVER:
             self._counts.ask_soon()
             return
-        fault = fault_from(error, self._settings, operation=READ)
+        fault = fault_from(error, self._settings, operation=READ, topic=place[0])
         of_topic = {one for one in self._assigned if one[0] == place[0]}
         failed = of_topic & {place} or of_topic
         if failed and not fault.is_passing:
@@ -233,7 +233,7 @@ class ConfluentMember:
             answers = self._consumer.commit(offsets=wanted, asynchronous=False)
         for one in answers or ():
             if one.error is not None:
-                raise fault_from(one.error, self._settings, operation=READ)
+                raise fault_from(one.error, self._settings, operation=READ, topic=one.topic)
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Return the committed offset of each partition."""
@@ -244,7 +244,7 @@ class ConfluentMember:
             answers = self._consumer.committed(asked, timeout=ANSWER_S)
         for one in answers:
             if one.error is not None:
-                raise fault_from(one.error, self._settings, operation=READ)
+                raise fault_from(one.error, self._settings, operation=READ, topic=one.topic)
         return {(one.topic, one.partition): max(0, one.offset) for one in answers}
 
     def partition_counts(self, topics: Collection[str]) -> dict[str, int]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
 
 from feedback.clock import monotonic_s
-from feedback.errors import SecurityFault
+from feedback.errors import SecurityFault, SecurityKind
 from feedback.kafka.confluent.faults import fault_of, words_of
-from feedback.kafka.listener import fault_of_listener
+from feedback.kafka.listener import fault_of_certificate, fault_of_listener
 from feedback.kafka.values import Away
 from feedback.settings.settings import KafkaSection
 
 # How often librdkafka describes itself.
 STATISTICS_MS = 500
+# In librdkafka's words of a connection that failed.
+_BROKER = re.compile(r"://(?P<host>[^/\s]+):(?P<port>\d+)/")
 
 
 class _LostConnection(NamedTuple):
@@ -36,6 +39,7 @@ class Standing:
         self._settings = settings
         self._failure: _LostConnection | None = None
         self._asked = False
+        self._of_certificate: SecurityFault | None = None
         self.is_up = False
         self.is_steady = False
 
@@ -56,6 +60,8 @@ class Standing:
                 self._failure = _LostConnection(monotonic_s(), words_of(error), None)
             return
         found = fault_of(error, self._settings)
+        if found is not None and found.kind is SecurityKind.UNTRUSTED:
+            found = self._why_untrusted(words_of(error)) or found
         # One that says why is kept for longer than one that says nothing.
         if found is None and self._failure is not None and self._failure.fault is not None:
             return
@@ -74,7 +80,14 @@ class Standing:
 
     def forget(self) -> None:
         """Forget failures: a broker has answered."""
-        self._failure, self._asked = None, False
+        self._failure, self._asked, self._of_certificate = None, False, None
+
+    def _why_untrusted(self, words: str) -> SecurityFault | None:
+        """Return why a certificate is refused, asked once: librdkafka says the same of each."""
+        if self._of_certificate is None and (broker := _BROKER.search(words)) is not None:
+            host, port = broker["host"].strip("[]"), int(broker["port"])
+            self._of_certificate = fault_of_certificate(host, port, self._settings)
+        return self._of_certificate
 
     def _ask_listener(self) -> SecurityFault | None:
         if self._asked:

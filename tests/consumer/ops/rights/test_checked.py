@@ -12,12 +12,14 @@ import pytest
 
 from consumer.handlers.backoff import Fixed
 from consumer.handlers.declaration import DeliveryKind, Handler
+from consumer.ops.rights.checking import look_at_rights
 from consumer.ops.rights.kafka_rights import kafka_rights
 from consumer.ops.rights.roles import rights_of
 from consumer.ops.topics import names_of_topics
 from feedback.errors import ExitCode
 from feedback.rights.looking import questions
 from feedback.rights.needed import KafkaRight, RedisRight, Role, RoleRights, SqlRight
+from feedback.settings.settings import load
 from tests.consumer.ops.rights.stage import (
     KINDS,
     OPERATIONS,
@@ -133,6 +135,15 @@ def test_a_topic_that_may_not_be_seen_is_not_called_missing(stage: RightsStage) 
     assert f"does not let this user see {topic}: add an ACL" in kafka
     assert "has no topic" not in kafka
     assert any(f"no right Read on topic {topic};" in one["detail"] for one in found)
+
+
+def test_where_settings_name_no_topic_it_says_that_none_was_looked_at(stage: RightsStage) -> None:
+    stage.grant(Role.REGISTRY)
+    settings = load(stage.config(Role.REGISTRY, worker={"handlers": []}))
+    (found,) = look_at_rights(settings, Role.REGISTRY)
+    assert found.detail == (
+        "registry has all that it needs; these settings name no topic, so none was looked at"
+    )
 
 
 @pytest.mark.long

@@ -14,13 +14,14 @@ import pytest
 
 from consumer.ops.rights.roles import rights_of
 from feedback.rights.needed import Role
-from feedback.status import State
+from feedback.status import FINAL, State
 from onceward.servers.ports import HOST, free_port
 from producer_client import Client
 from tests.consumer.ops.rights.stage import RightsStage, rights_stage
 from tests.consumer.ops.rights.test_checked import Atom, atoms, declared
 from tests.consumer.running import RunningWorker
 from tests.eventually import eventually
+from tests.feedback.kafka.engines.members import ENGINES
 from tests.stack.secured_stack import Secured
 
 pytestmark = pytest.mark.usefixtures("no_given_servers")
@@ -45,7 +46,7 @@ class Lost(NamedTuple):
 
 
 QUICK = (
-    Lost("Read on group {group}", "GroupAuthorizationFailedError {group}", "{group}"),
+    Lost("Read on group {group}", "allow it the group, with Read", "{group}"),
     Lost("Write on topic {pay}.{group}.*", "allow it the topic, with Write"),
     Lost("the command HSET", "names the missing one", "names the missing one"),
     Lost(
@@ -87,12 +88,13 @@ SENT = {
 class Losing:
     """A worker with exactly its rights, and a client of its requests."""
 
-    def __init__(self, stage: RightsStage, client: Client) -> None:
+    def __init__(self, stage: RightsStage, client: Client, library: str) -> None:
         self.stage, self.client = stage, client
         self._port = free_port()
         for_pages = {"handlers": ["tests.consumer.ops.rights.rights_handlers"]}
         self.worker: RunningWorker = stage.worker(
-            worker={**for_pages, "drain_timeout_s": 5, "http_port": self._port}
+            worker={**for_pages, "drain_timeout_s": 5, "http_port": self._port},
+            kafka={"client": library},
         )
         self.worker.told("worker.started")
         self.require_ends(self.send())
@@ -118,7 +120,7 @@ class Losing:
 
     def has_ended(self, sent: dict[bytes, str]) -> bool:
         """Say whether all of these have ended."""
-        return all(self.client.status(one).is_final for one in sent.values())
+        return all(self.client.status(one).state in FINAL for one in sent.values())
 
     def refused(self) -> str:
         """Return the faults that /ready lists."""
@@ -145,8 +147,9 @@ def stage(secured: Secured, tmp_path: Path) -> Iterator[RightsStage]:
 
 
 @pytest.mark.timeout(180)
-def test_a_worker_that_loses_a_right_names_it_and_goes_on(stage: RightsStage) -> None:
-    worker = lose_each(stage, QUICK)
+@pytest.mark.parametrize("library", ENGINES)
+def test_a_worker_that_loses_a_right_names_it_and_goes_on(stage: RightsStage, library: str) -> None:
+    worker = lose_each(stage, QUICK, library)
     # What may be read and not be committed is no end of it.
     assert len(worker.events("kafka.back")) <= 1
     # The mark that a status was told waits for the right, and is no reason to tell it again.
@@ -155,8 +158,11 @@ def test_a_worker_that_loses_a_right_names_it_and_goes_on(stage: RightsStage) ->
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_a_worker_that_loses_any_right_names_it_and_goes_on(stage: RightsStage) -> None:
-    lose_each(stage, WHOLE)
+@pytest.mark.parametrize("library", ENGINES)
+def test_a_worker_that_loses_any_right_names_it_and_goes_on(
+    stage: RightsStage, library: str
+) -> None:
+    lose_each(stage, WHOLE, library)
 
 
 @pytest.mark.long
@@ -165,7 +171,7 @@ def test_the_loss_of_any_right_is_named_or_hinders_nothing(stage: RightsStage) -
     """Also of those that a worker uses seldom, as at its start or after a crash."""
     wanted = rights_of(Role.WORKER, stage.settings(Role.WORKER), declared(stage))
     with Client(stage.settings(Role.CLIENT)) as client:
-        losing = Losing(stage, client)
+        losing = Losing(stage, client, ENGINES[0])
         for atom in atoms(stage, Role.WORKER, wanted):
             since = len(losing.worker.lines)
             atom.take()
@@ -181,12 +187,12 @@ def test_the_loss_of_any_right_is_named_or_hinders_nothing(stage: RightsStage) -
         assert losing.worker.is_alive
 
 
-def lose_each(stage: RightsStage, rows: Sequence[Lost]) -> RunningWorker:
+def lose_each(stage: RightsStage, rows: Sequence[Lost], library: str) -> RunningWorker:
     names = {**stage.topics, "group": stage.group}
     wanted = rights_of(Role.WORKER, stage.settings(Role.WORKER), declared(stage))
     known = [*atoms(stage, Role.WORKER, wanted)]
     with Client(stage.settings(Role.CLIENT)) as client:
-        losing = Losing(stage, client)
+        losing = Losing(stage, client, library)
         for lost in rows:
             row = Lost(*(one.format(**names) for one in lost))
             found = [one for one in known if one.name.endswith(row.right)]

@@ -11,18 +11,20 @@ from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
 
 from feedback.errors import KafkaUnavailable, SecurityFault, SecurityKind
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
-from feedback.kafka.member import ANSWER_S
 from feedback.settings.settings import KafkaSection
+from onceward.servers.ports import HOST
 from tests.eventually import eventually
 from tests.feedback.kafka.engines.members import LIMIT_S, Told, write
 from tests.rounds import in_time
 from tests.stack.authority import Authority
 from tests.stack.secured import SecuredKafka, secured_kafka
+from tests.stack.tls_front import self_signed, tls_front
 
 pytestmark = pytest.mark.waits
 
 USER, PASSWORD = "member", "right"
-SLACK_S = 15.0
+# The sentence of a fault is told within this time, whatever the library.
+SAID_WITHIN_S = 5.0
 VALUES = [b"1", b"2", b"3"]
 
 
@@ -56,7 +58,7 @@ def _refused(settings: KafkaSection) -> SecurityFault:
             Told(settings, "t")
         return caught.value
 
-    found = in_time(make, limit_s=ANSWER_S + SLACK_S).fault
+    found = in_time(make, limit_s=SAID_WITHIN_S).fault
     assert found is not None
     return found
 
@@ -73,6 +75,25 @@ def test_a_certificate_of_an_authority_that_is_not_trusted(
     other = Authority(tmp_path)
     found = _refused(_settings(broker, engine, ssl_cafile=str(other.cafile)))
     assert found.kind is SecurityKind.UNTRUSTED
+
+
+@pytest.mark.parametrize(
+    ("host", "days", "kind"),
+    [(HOST, -1, SecurityKind.EXPIRED), ("192.0.2.1", 2, SecurityKind.HOST_NAME)],
+)
+def test_a_certificate_that_has_expired_or_is_for_another_name(
+    broker: SecuredKafka, engine: str, tmp_path: Path, host: str, days: int, kind: SecurityKind
+) -> None:
+    certificate = self_signed(tmp_path, "odd", host=host, days=days)
+    with tls_front(certificate) as port:
+        at = {"bootstrap_servers": f"{HOST}:{port}", "ssl_cafile": str(certificate.cert)}
+        assert _refused(_settings(broker, engine, **at)).kind is kind
+
+
+def test_a_file_that_is_not_there_is_named(broker: SecuredKafka, engine: str) -> None:
+    found = _refused(_settings(broker, engine, ssl_cafile="/no/such/ca.pem"))
+    assert found.kind is SecurityKind.FILE
+    assert "[kafka] ssl_cafile = /no/such/ca.pem (No such file or directory)" in found.said
 
 
 def test_tls_where_the_broker_has_none_and_none_where_it_has(
@@ -121,7 +142,7 @@ def test_a_forbidden_topic_is_named_and_its_neighbour_is_read(
     eventually(is_done, timeout_s=LIMIT_S)
     assert failed[0].partitions == {(closed, 0)}
     assert failed[0].fault is not None and failed[0].fault.kind is SecurityKind.RIGHT
-    assert "with Read" in failed[0].fault.said
+    assert "with Read" in failed[0].fault.said and closed in failed[0].fault.said
     # It was allowed: what was left out is there.
     broker.allow(USER, ResourceType.TOPIC, closed, ACLOperation.READ)
 
@@ -134,8 +155,9 @@ def test_a_forbidden_topic_is_named_and_its_neighbour_is_read(
     told.close()
 
 
-def test_a_forbidden_group(broker: SecuredKafka, engine: str) -> None:
-    told = Told(_settings(broker, engine), _topic(broker, ACLOperation.READ))
+def test_a_forbidden_group_is_named(broker: SecuredKafka, engine: str) -> None:
+    settings = _settings(broker, engine)
+    told = Told(settings, _topic(broker, ACLOperation.READ))
 
     def fault() -> KafkaFault | None:
         try:
@@ -144,7 +166,8 @@ def test_a_forbidden_group(broker: SecuredKafka, engine: str) -> None:
             return error
         return None
 
-    found = eventually(fault, timeout_s=LIMIT_S)
+    found = eventually(fault, timeout_s=SAID_WITHIN_S)
     assert isinstance(found, GroupRefused)
     assert found.fault is not None and found.fault.kind is SecurityKind.RIGHT
+    assert settings.group in found.fault.said
     told.close()
