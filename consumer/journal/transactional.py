@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, QueuePool, Update, bindparam, event, null, update
+from sqlalchemy import Connection, Engine, QueuePool, Update, bindparam, event, null, update
 from sqlalchemy.exc import DBAPIError
 
 from consumer.journal.clock import now_ms
@@ -25,6 +25,7 @@ from consumer.journal.records import JournalState
 from consumer.journal.tables import request
 from feedback.clock import monotonic_s
 from feedback.sql.engine import open_engine
+from feedback.sql.rights import note_hidden_schema
 
 FINISH_LIMIT_MS = 5_000
 IDLE_S = 2.0
@@ -75,7 +76,7 @@ class Transaction:
             "to_result": result,
             "to_resend": resend,
         }
-        with _translated():
+        with _translated(self.connection.engine):
             if self.connection.dialect.name == "postgresql":
                 self.connection.exec_driver_sql(_BEFORE_FINISH)
             if self.connection.execute(_FINISH, values).rowcount == 1:
@@ -131,7 +132,7 @@ class Transactions:
 
     def _connect(self) -> Connection:
         try:
-            with _translated():
+            with _translated(self._engine):
                 return self._engine.connect()
         except JournalUnavailable as error:
             raise NotBegun(error.reason).because(error.fault) from None
@@ -173,10 +174,11 @@ def _begin_before_write(
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(engine: Engine) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
+        note_hidden_schema(error, engine, "journal")
         translated = translate(error)
         if translated is None:
             raise

@@ -37,6 +37,8 @@ _REFUSALS = tuple(
 _HBA = "let it connect from this host in pg_hba.conf, and GRANT CONNECT on the database"
 _DENIED = re.compile(r"permission denied for ([a-z ]+?) (\S+)$")
 _LONGEST = 200
+# PostgreSQL's code for a table that is not there, or in a schema that the user may not use.
+NO_TABLE = "42P01"
 
 
 class Denied(NamedTuple):
@@ -79,6 +81,12 @@ def of_statement(text: str, statement: str, names: SettingNames) -> SecurityFaul
     on = f"{denied.kind} {denied.name}".strip()
     more = f"GRANT {', '.join(denied.rights)} ON {on} to it"
     return fault(SecurityKind.RIGHT, names, f"permission denied for {on}", more=more)
+
+
+def of_schema(schema: str, names: SettingNames) -> SecurityFault:
+    """Return the fault of tables in a schema that the user may not use."""
+    more = f"GRANT USAGE ON SCHEMA {schema} to it"
+    return fault(SecurityKind.RIGHT, names, f"permission denied for schema {schema}", more=more)
 
 
 def denied_by(text: str, statement: str) -> Denied | None:

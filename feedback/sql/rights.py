@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from feedback.security import of_database
+from feedback.sql.refusals import NO_TABLE, of_schema
 
 # A table in the search path counts before one of another schema: a user without USAGE on its schema
 # does not have it there.
@@ -32,6 +37,25 @@ _ASK = text(
     LEFT JOIN LATERAL (
         SELECT oid FROM pg_class WHERE relname = w.name AND relnamespace = place.id
     ) AS found(id) ON true
+    """
+)
+
+_HIDDEN = text(
+    """
+    SELECT nspname FROM pg_namespace
+    WHERE nspname = ANY(
+        string_to_array(
+            replace(
+                translate(current_setting('search_path'), ' "', ''), '$user', current_user
+            ), ','
+        )
+    )
+    AND NOT has_schema_privilege(oid, 'USAGE')
+    AND EXISTS (
+        SELECT 1 FROM pg_class WHERE relnamespace = pg_namespace.oid
+        AND starts_with(relname, 'onceward_')
+    )
+    LIMIT 1
     """
 )
 
@@ -69,3 +93,20 @@ def missing_privileges(
     rows = connection.execute(_ASK, {**columns, "marks": marks}).all()
     schema = rows[0][3] if rows else "public"
     return schema, [Privilege(*row[:3]) for row in rows if row[4] is False]
+
+
+def note_hidden_schema(error: DBAPIError, engine: Engine, section: str) -> None:
+    """Note on an error, as its cause, that our tables are there and this user may not see them.
+
+    Without USAGE on their schema PostgreSQL says that there are none, as before a migration.
+
+    Args:
+        section: the section of the settings with the database's URL.
+    """
+    if getattr(error.orig, "sqlstate", None) != NO_TABLE:
+        return
+    with suppress(DBAPIError), engine.connect() as connection:
+        schema = connection.execute(_HIDDEN).scalar()
+        if schema is not None:
+            found = of_schema(schema, of_database(section))
+            error.orig.onceward_fault = found  # type: ignore[union-attr]

@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import NotAvailable, OncewardError
 from feedback.sql.engine import ALONE, open_engine
+from feedback.sql.rights import note_hidden_schema
 
 
 class Session:
@@ -33,6 +34,7 @@ class Session:
         section: str = "journal",
     ) -> None:
         self._translate = translate
+        self._section = section
         self._engine = open_engine(
             url,
             timeout_s=timeout_s,
@@ -68,6 +70,7 @@ class Session:
                     connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
                 yield connection
         except DBAPIError as error:
+            note_hidden_schema(error, self._engine, self._section)
             translated = self._translate(error)
             if translated is None or isinstance(translated, NotAvailable):
                 self._drop()

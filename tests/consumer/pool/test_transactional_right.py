@@ -41,6 +41,8 @@ class Database:
         )
         self._run(f"CREATE ROLE \"{role}\" LOGIN PASSWORD '{PASSWORD}'")
         self._run("CREATE TABLE seat (name TEXT)")
+        self._run("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        self.grant("USAGE", "SCHEMA public")
         self._run(f'GRANT ALL ON ALL TABLES IN SCHEMA public TO "{role}"')
         self._run(f'GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO "{role}"')
 
@@ -113,6 +115,26 @@ def test_a_finish_without_a_right_leaves_nothing_and_is_tried_again(
     assert "GRANT" in (refused.message or "")
     database.grant("UPDATE", "onceward_request")
     done = runs.run(job("book", request_id="a1"), book)
+    assert (done.committed, database.seats()) == (True, 1)
+
+
+def test_a_finish_without_the_right_to_the_schema_is_tried_again_too(
+    database: Database, journal: Journal
+) -> None:
+    """PostgreSQL says then that the journal's tables are not there."""
+    _claim(journal)
+    runs = TransactionalRuns(PoolSettings(handlers=(), group=GROUP, journal_url=database.url))
+
+    def lose(connection: Connection) -> Outcome:
+        outcome = _book(connection, then=DONE)
+        database.revoke("USAGE", "SCHEMA public")
+        return outcome
+
+    refused = runs.run(job("book", request_id="a1"), lose)
+    assert (refused.unbegun, refused.committed, database.seats()) == (True, False, 0)
+    assert "GRANT USAGE ON SCHEMA public" in (refused.message or "")
+    database.grant("USAGE", "SCHEMA public")
+    done = runs.run(job("book", request_id="a1"), partial(_book, then=DONE))
     assert (done.committed, database.seats()) == (True, 1)
 
 

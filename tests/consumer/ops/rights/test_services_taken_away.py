@@ -221,12 +221,18 @@ def run_all(stage: RightsStage, client: Client, names: Sequence[str]) -> None:
 
 WRITE_PAY = Gone("Write on topic {pay}", "allow it the topic, with Write")
 KEYS = Gone("keys onceward:{group}:*", "permissions to access one of the keys")
+SCHEMA = Gone("USAGE on schema public", "GRANT USAGE ON SCHEMA public")
 QUICK = {
     ResenderService: (WRITE_PAY, Gone("the command EVALSHA", "'evalsha' command")),
-    RelayService: (WRITE_PAY, Gone("UPDATE on table onceward_outbox", "UPDATE ON onceward_outbox")),
+    RelayService: (
+        WRITE_PAY,
+        Gone("UPDATE on table onceward_outbox", "UPDATE ON onceward_outbox"),
+        SCHEMA,
+    ),
     RegistryService: (
         Gone("Read on group {group}.expire", "{group}.expire"),
         Gone("UPDATE on table onceward_wait_partition", "onceward_wait_partition"),
+        SCHEMA,
     ),
 }
 OF_SCRIPTS = (

@@ -54,6 +54,7 @@ QUICK = (
         "UPDATE ON onceward_request to it",
         "onceward_request",
     ),
+    Lost("USAGE on schema public", "GRANT USAGE ON SCHEMA public", "SCHEMA public"),
 )
 WHOLE = (
     Lost("Read on topic {pay}", "allow it the topic, with Read", "{pay}"),
