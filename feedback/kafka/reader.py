@@ -114,11 +114,17 @@ class RecordReader:
         return self._reader
 
     def _exists(self, where: Partition, deadline_s: float) -> bool:
-        """Whether the broker knows the partition; asked over a connection of its own."""
+        """Whether the broker knows the partition; asked over a connection of its own.
+
+        Raises:
+            TopicRefused: this user may not even see the topic, which is read in silence as well.
+        """
         with administrator(self._settings, timeout_s=deadline_s - monotonic_s()) as admin:
             found = admin.describe([where[0]])[where[0]]
         if isinstance(found, TopicDescription):
             return where[1] in found.partitions
+        if isinstance(found, TopicRefused):
+            raise found
         return not isinstance(found, TopicAbsent)
 
     def _disconnect(self) -> None:

@@ -11,6 +11,7 @@ from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
 
 from feedback.errors import KafkaUnavailable, SecurityFault, SecurityKind
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
+from feedback.kafka.reader import ReadForbidden, RecordReader
 from feedback.settings.settings import KafkaSection
 from onceward.servers.ports import HOST
 from tests.eventually import eventually
@@ -171,3 +172,17 @@ def test_a_forbidden_group_is_named(broker: SecuredKafka, engine: str) -> None:
     assert found.fault is not None and found.fault.kind is SecurityKind.RIGHT
     assert settings.group in found.fault.said
     told.close()
+
+
+def test_a_record_of_a_topic_that_may_not_be_seen_is_forbidden_and_not_gone(
+    broker: SecuredKafka, engine: str
+) -> None:
+    hidden = _topic(broker)
+    with RecordReader(_settings(broker, engine)) as reader:
+
+        def read() -> ReadForbidden:
+            with pytest.raises(ReadForbidden) as caught:
+                reader.read(hidden, 0, 0, timeout_s=LIMIT_S)
+            return caught.value
+
+        assert hidden in str(in_time(read, limit_s=SAID_WITHIN_S))
