@@ -8,7 +8,7 @@ The way of a day, led by `run/audit`:
    carried over to the next day. `findings` are the names of the results.
 3. Say (`say/`): the page, the files, the metrics; `run/` turns the verdict into an exit code.
 
-`output/` writes folders that are whole or absent, `spark/` makes the session.
+`output/` writes folders that are whole or absent, `spark` makes the session.
 
 Decisions taken, and their cost. The audit shares no code with the worker: the rules are written
 down a second time, from the documentation. It judges from a snapshot, which costs the disk a copy

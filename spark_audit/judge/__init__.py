@@ -3,8 +3,8 @@
 - `prefilter` only counts the plain requests, so that few are left. `judge` gathers everything that
   is known of each, `judged_places` says which day it belongs to, `judge_rules` are the rules;
   `judged_day` leads this way.
-- `carry_over` names the requests that stay open, `carried_file` keeps them for the next run.
+- `carry_over` names the requests that stay open, and keeps them for the next run.
 - `sample` and `status_check` compare the statuses of clients with the journal.
-- `counting` counts in Spark, `figures` adds up; `unseen` says what makes the day incomplete, and
-  `day_verdict` what follows for the exit code.
+- `figures` counts in Spark and adds up; `day_verdict` says what makes the day incomplete, and the
+  exit code that follows.
 """

@@ -29,7 +29,7 @@ from spark_audit.judge.judged_places import (
     placed,
     ranges_frame,
 )
-from spark_audit.spark.rows import ids_frame
+from spark_audit.spark import ids_frame
 from spark_audit.stage.manifest import Manifest, TopicKind
 
 _KEY = ("id_hash", "request_id")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit.spark.rows import frame_of
+from spark_audit.spark import frame_of
 from spark_audit.stage.manifest import Manifest, Partition, TopicKind
 
 _RANGES = (

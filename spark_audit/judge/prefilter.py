@@ -19,8 +19,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit.judge.counting import bucket, hour
-from spark_audit.spark.rows import ids_frame
+from spark_audit.judge.figures import bucket, hour
+from spark_audit.spark import ids_frame
 from spark_audit.stage.manifest import Manifest, TopicKind
 
 # One task groups so many in some 100 MB.

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.sql import SparkSession
 
 from feedback.files import EVERYBODY
-from spark_audit.spark.session import cause_of
+from spark_audit.spark import cause_of
 
 BUFFER_BYTES = 1 << 20
 # Without it an object store looks whether there is a file and writes afterwards: of ten writers at

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from feedback.errors import NotAvailable, SettingsError
 from spark_audit.output.hadoop_path import HadoopPath
-from spark_audit.spark.jars import POM
+from spark_audit.spark import POM
 
 
 class Size(Protocol):

@@ -3,6 +3,5 @@
 - `commands` is `onceward-audit`; `command_line` is its entry, which refuses where its extra is not
   installed. `preparation` looks at everything that can be wrong before Spark starts; `opening`
   opens Spark and the output folder; `audit` leads the way of a day.
-- `verdict_post` posts the verdict into a chat, `day_pruning` cuts old days down, `package` is the
-  audit as one file for `spark-submit`, `stopping` lets a stopped run give back its lock.
+- `day_pruning` cuts old days down, `package` is the audit as one file for `spark-submit`.
 """

@@ -20,27 +20,22 @@ from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from spark_audit.findings import Finding
-from spark_audit.judge.carried_file import write_carried
-from spark_audit.judge.carry_over import CarryOver, carried, carry_over, gone
-from spark_audit.judge.counting import figures_of, records_by_kind
-from spark_audit.judge.day_verdict import Condition
-from spark_audit.judge.figures import Figures
+from spark_audit.judge.carry_over import CarryOver, carried, carry_over, gone, write_carried
+from spark_audit.judge.day_verdict import Condition, unseen_carried, unseen_offsets
+from spark_audit.judge.figures import Figures, figures_of, records_by_kind
 from spark_audit.judge.judged_day import JudgedDay, judge_day
 from spark_audit.judge.sample import requests_to_compare
 from spark_audit.judge.status_check import Comparison, compare
-from spark_audit.judge.unseen import unseen_carried, unseen_offsets
 from spark_audit.output.location import Location, is_hadoop, output_of, uri_of
 from spark_audit.output.outputs import replacing, settled, told_when_full, write_text
 from spark_audit.output.paths import Places
 from spark_audit.output.run_lock import alone
 from spark_audit.output.shared_folder_check import require_shared
-from spark_audit.run import verdict_post as webhook
 from spark_audit.run.opening import jars_for, session_of
 from spark_audit.run.preparation import check_settings, prepare
 from spark_audit.say.cards import CardSources
 from spark_audit.say.client_view import told_of
-from spark_audit.say.day_table import put_in, take_out
-from spark_audit.say.findings_csv import write_findings_csv
+from spark_audit.say.findings_csv import write_disagreements, write_findings_csv
 from spark_audit.say.findings_parquet import (
     counted_by_topic,
     first_of_each,
@@ -49,15 +44,12 @@ from spark_audit.say.findings_parquet import (
     urgent,
     write_findings,
 )
-from spark_audit.say.history import History, line_of, read_history
+from spark_audit.say.history import History, line_of, put_in, read_history, strip_of, take_out
 from spark_audit.say.page import render
 from spark_audit.say.prometheus_file import write_metrics
-from spark_audit.say.resend_lines import ResendLines, write_resend
-from spark_audit.say.resend_payloads import PayloadReader
-from spark_audit.say.status_disagrees import write_disagreements
-from spark_audit.say.strip import strip_of
-from spark_audit.say.summary import Summary, as_text, summarise
-from spark_audit.spark.session import explained
+from spark_audit.say.resend_lines import PayloadReader, ResendLines, write_resend
+from spark_audit.say.summary import Summary, as_text, post_verdict, summarise
+from spark_audit.spark import explained
 from spark_audit.stage.days import days_of, unjudged
 from spark_audit.stage.gaps import find_gaps
 from spark_audit.stage.manifest import Manifest
@@ -126,7 +118,7 @@ def run_audit(
         ended_at_s, seconds = epoch_ms() / 1000, monotonic_s() - began_s
         write_metrics(places.metrics, outcome.summary, seconds=seconds, ended_at_s=ended_at_s)
     if settings.audit.webhook_url:
-        webhook.post(settings.audit.webhook_url, outcome.summary)
+        post_verdict(settings.audit.webhook_url, outcome.summary)
     return outcome
 
 

@@ -1,11 +1,19 @@
-"""`onceward-audit`: run, report, package, prune."""
+"""`onceward-audit`: run, report, package, prune.
+
+Kubernetes and systemd stop a program by it, and Python would end at once: on a file system of
+Hadoop's the lock would stay behind.
+"""
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -21,9 +29,23 @@ from spark_audit.output.paths import Places
 from spark_audit.output.run_lock import alone
 from spark_audit.run.opening import output_folder
 from spark_audit.run.package import write_package
-from spark_audit.run.stopping import stopping_in_order
 from spark_audit.say.summary import Summary, one_line
 from spark_audit.stage.window import Window, window_of
+
+
+@contextmanager
+def stopping_in_order() -> Iterator[None]:
+    """Handle SIGTERM as SIGINT, which Spark takes over once it has started."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    signal.raise_signal(signal.SIGINT)
+
 
 _unlock = click.option(
     "--unlock",

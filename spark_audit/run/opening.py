@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from feedback.settings.sections import AuditSection
 from spark_audit.output.location import Location, check_output, is_hadoop, output_of
-from spark_audit.spark.jars import find_jars, jars_folder
-from spark_audit.spark.session import is_submitted, open_session
+from spark_audit.spark import find_jars, is_submitted, jars_folder, open_session
 
 
 def jars_for(settings: AuditSection) -> Sequence[Path]:

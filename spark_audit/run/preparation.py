@@ -13,7 +13,7 @@ from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, NotAvailable, SettingsError
 from feedback.kafka.reader import ReadForbidden, RecordReader
 from feedback.settings.settings import KafkaSection, Settings
-from spark_audit.judge.carried_file import read_carried
+from spark_audit.judge.carry_over import read_carried
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import recover
 from spark_audit.output.paths import Places
@@ -27,7 +27,7 @@ from spark_audit.stage.days import (
     since_last_reading,
 )
 from spark_audit.stage.freeze import freeze
-from spark_audit.stage.journal_version import VERSION, require_version
+from spark_audit.stage.jdbc import VERSION, require_version
 from spark_audit.stage.manifest import Manifest, TopicKind
 from spark_audit.stage.snapshot import Snapshot
 from spark_audit.stage.stage_records import connection_options

@@ -12,9 +12,8 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status
-from spark_audit.findings import Finding
+from spark_audit.findings import Finding, FindingRow
 from spark_audit.judge.status_check import BATCH
-from spark_audit.say.finding_row import FindingRow
 from spark_audit.say.wording import when
 
 _LOG = EventLog("onceward.audit")

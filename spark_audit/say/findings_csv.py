@@ -1,4 +1,8 @@
-"""The requests with a finding that needs a person, a file for each finding, for a spreadsheet."""
+"""The requests with a finding that needs a person, a file for each finding, for a spreadsheet.
+
+The findings' Parquet has all that was judged of these requests; the statuses are known from Redis
+alone, and stand here.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,25 @@ from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
 
-from spark_audit.findings import Finding
+from spark_audit.findings import Finding, FindingRow
+from spark_audit.judge.status_check import Disagreement
 from spark_audit.output.formatting import iso
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import new_file
-from spark_audit.say.finding_row import FindingRow
+
+DISAGREES_COLUMNS = ("request_id", "journal_state", "status")
+
+
+def write_disagreements(rows: Iterable[Disagreement], path: Location) -> None:
+    """Write a line for each, as RFC 4180 has it."""
+    with new_file(path) as file:
+        # All quoted: else a spreadsheet that divides at semicolons sees cells of its own.
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+        writer.writerow(DISAGREES_COLUMNS)
+        writer.writerows(
+            [guarded(getattr(row, name)) for name in DISAGREES_COLUMNS] for row in rows
+        )
+
 
 COLUMNS = (
     "request_id",

@@ -10,10 +10,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_audit.findings import REQUEST_FINDINGS, URGENT, Finding
+from spark_audit.findings import REQUEST_FINDINGS, SHOWN, URGENT, Finding, FindingRow
 from spark_audit.output.location import Location, uri_of
-from spark_audit.say.finding_row import SHOWN, FindingRow
-from spark_audit.spark.rows import frame_of
+from spark_audit.spark import frame_of
 
 _DISAGREES = "_disagrees"
 # A row may name any topic.

@@ -1,29 +1,126 @@
-"""Earlier days, from the table of days: yesterday, and the median of seven.
+"""Earlier days, from their table, or from its own summary: yesterday, and the median of seven.
 
-A day that is not in the table is looked up in its own summary.
+A day's line is made from its summary, and must never say anything else. So it is taken out before
+the day's report is replaced, and put in after: a run that dies between leaves a day without a line,
+whose summary is read instead. Days that were judged before there was a table have none either.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from statistics import median
 from typing import Any
 
+from feedback.errors import NotAvailable
 from feedback.logs import EventLog
-from spark_audit.findings import Finding
+from spark_audit.findings import AT_RISK, Finding
 from spark_audit.judge.day_verdict import DayVerdict
 from spark_audit.output.location import Location
+from spark_audit.output.outputs import put_text
 from spark_audit.output.paths import Places
-from spark_audit.say.day_table import read_lines
+from spark_audit.say.wording import label, number
+
+NAME = "days.jsonl"
+VERSION = 1
+_LOG = EventLog("onceward.audit")
+
+Line = Mapping[str, Any]
+
+
+def read_lines(output: Location) -> dict[str, Line]:
+    """Return the line of each day by its date; none from a file that is no table.
+
+    Args:
+        output: `[audit] output`.
+    """
+    path = output / NAME
+    try:
+        lines = [json.loads(one) for one in path.read_text(encoding="utf-8").splitlines()]
+        return {str(one["date"]): one for one in lines if one["table"] == VERSION}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError):
+        # The summaries say the same.
+        _LOG.warning("audit.day_table_unreadable", path=path)
+        return {}
+
+
+def take_out(output: Location, date: str) -> None:
+    """Remove a day's line: its report is about to be replaced.
+
+    Raises:
+        NotAvailable: the disk refuses.
+    """
+    lines = read_lines(output)
+    if lines.pop(date, None) is not None:
+        _write(output, lines)
+
+
+def put_in(output: Location, line: Line) -> None:
+    """Add a day's line; the caller holds the lock of the folder.
+
+    Raises:
+        NotAvailable: the disk refuses.
+    """
+    _write(output, {**read_lines(output), line["date"]: {**line, "table": VERSION}})
+
+
+def _write(output: Location, lines: Mapping[str, Line]) -> None:
+    texts = (json.dumps(lines[date], sort_keys=True) for date in sorted(lines))
+    try:
+        put_text(output / NAME, "".join(f"{one}\n" for one in texts))
+    except OSError as error:
+        raise NotAvailable(f"{output / NAME} cannot be written: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class DayMark:
+    """A day of the strip.
+
+    Args:
+        verdict: of its audit; `none` where there was none.
+        href: of its page, relative to another day's; empty where it has none any more.
+        said: the day in a line.
+    """
+
+    date: str
+    verdict: str
+    href: str
+    said: str
+
+
+def strip_of(
+    days: Iterable[Day], today: str, *, has_page: Callable[[str], bool]
+) -> tuple[DayMark, ...]:
+    """Return a mark for each of the days before, the latest last.
+
+    Args:
+        days: their verdicts and counts.
+        today: YYYY-MM-DD, the page's own day.
+        has_page: whether a date's page is there.
+    """
+    known = {day.date: day for day in days}
+    dates = (str(date.fromisoformat(today) - timedelta(days=back)) for back in range(RECENT, 0, -1))
+    return tuple(_mark(one, known.get(one), has_page) for one in dates)
+
+
+def _mark(name: str, day: Day | None, has_page: Callable[[str], bool]) -> DayMark:
+    if day is None:
+        return DayMark(name, "none", "", f"{name}: no audit")
+    href = f"../date={name}/report.html" if has_page(name) else ""
+    found = ((day.numbers.get(one.value) or 0, label(one.value)) for one in AT_RISK)
+    at_risk = ", ".join(f"{number(count)} {what}" for count, what in found if count)
+    said = f"{name}: {day.verdict}, {number(day.numbers['requests'])} requests"
+    return DayMark(name, day.verdict, href, f"{said}, {at_risk}" if at_risk else said)
+
 
 DAYS = 7
 RECENT = 30
 _PLAIN = ("requests", "errors", "pending", "in_flight")
 _TIMES = ("p50_ms", "p99_ms")
-_LOG = EventLog("onceward.audit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from feedback.console.printable import printable
+from feedback.logs import EventLog
+from feedback.web.slack import escaped
+from feedback.web.webhook import post_json
 from spark_audit.findings import Finding
 from spark_audit.judge.day_verdict import Condition, DayVerdict, Judgement, judge_counts
 from spark_audit.judge.figures import BUCKETS_PER_OCTAVE, HOUR_MS, Figures, quantile_ms
@@ -18,10 +21,13 @@ from spark_audit.say.history import History
 from spark_audit.say.resend_lines import ResendLines
 
 if TYPE_CHECKING:
-    # They come with Spark, which `onceward-audit report` does without.
     from spark_audit.stage.chain import Link
     from spark_audit.stage.gaps import Gap
     from spark_audit.stage.manifest import Manifest
+
+TRIES = 5
+BACKOFF_S = 0.5
+_LOG = EventLog("onceward.audit")
 
 # Raised when a name leaves the summary or changes its meaning; new names may come at any time.
 VERSION = 1
@@ -231,3 +237,21 @@ def _gap(gap: Gap) -> dict[str, Any]:
         "next_offset": gap.next_offset,
         "records": gap.records,
     }
+
+
+def post_verdict(url: str, summary: Mapping[str, Any], *, backoff_s: float = BACKOFF_S) -> bool:
+    """Post the verdict and say whether it was taken; a failure is a warning in the log.
+
+    Args:
+        url: a secret.
+        backoff_s: the pause after the second try; each further one is twice as long.
+    """
+    fault = post_json(url, {"text": text_of(summary)}, tries=TRIES, backoff_s=backoff_s)
+    if fault is not None:
+        _LOG.warning("webhook.failed", reason=fault)
+    return fault is None
+
+
+def text_of(summary: Mapping[str, Any]) -> str:
+    """Return the line with the three characters escaped that mean something to Slack."""
+    return escaped(one_line(summary))

@@ -1,5 +1,10 @@
 """The topics of a day: the kind of each, its partitions, and the offsets that its readers have
-committed."""
+committed.
+
+A user without the right DescribeConfigs is not told. Such a topic then counts as not compacted, and
+a hole in it is named: a finding that a person can explain is better than silence about a loss. A
+wait topic is always compacted.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from feedback.errors import NotAvailable
 from feedback.kafka.questions import KafkaQuestions, NoSuchTopic
 from feedback.kafka.values import Partition
+from feedback.logs import EventLog
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.retry_group import retry_group
 from feedback.settings.settings import Settings
 from spark_audit.stage.manifest import Manifest, TopicKind
+
+_POLICY = "cleanup.policy"
+
+log = EventLog("onceward.audit")
+
+
+def compacted_of(kafka: KafkaQuestions, kinds: Mapping[str, TopicKind]) -> tuple[str, ...]:
+    """Return the topics that are compacted, by name.
+
+    Args:
+        kinds: of each topic.
+    """
+    policies = kafka.configs(kinds, _POLICY)
+    unseen = sorted(set(kinds) - set(policies))
+    if unseen:
+        log.warning("audit.policy_unseen", topics=unseen, needs="DescribeConfigs")
+    found = {name for name, policy in policies.items() if "compact" in policy.split(",")}
+    return tuple(sorted(found | {name for name, kind in kinds.items() if kind is TopicKind.WAIT}))
+
 
 # Strategies by which a failure becomes a dead letter.
 KEPT = ("keep", "stop")

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.output.location import Location, uri_of
-from spark_audit.spark.rows import frame_of
+from spark_audit.spark import frame_of
 from spark_audit.stage.chain import STRAY_MS, Link, Place, Reach, Stretch, stretches
 from spark_audit.stage.manifest import Manifest
 

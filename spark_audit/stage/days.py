@@ -15,7 +15,7 @@ from spark_audit.output.outputs import is_whole, settled
 from spark_audit.output.paths import Places
 from spark_audit.stage.chain import Chain
 from spark_audit.stage.freeze import source_of
-from spark_audit.stage.journal_version import require_version
+from spark_audit.stage.jdbc import require_version
 from spark_audit.stage.manifest import Damaged, Manifest, Outdated, SnapshotSource
 from spark_audit.stage.snapshot import Snapshot
 

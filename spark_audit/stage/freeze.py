@@ -4,7 +4,7 @@ In this order, so that nothing is accused that was only on its way: first where 
 then the offsets that its workers have committed (those beyond the end are not read at all), then
 where the window begins, and last where Kafka itself begins, which retention may move at any time.
 
-A run that is made long after its day reads requests as far as the day went (`day_end`), and no
+A run that is made long after its day reads requests as far as the day went (`window`), and no
 offset that it leaves out is lost: the next day begins there.
 
 Records are those that a worker sees, which reads committed ones: a partition ends before its first
@@ -26,14 +26,13 @@ from spark_audit.stage.audited_topics import (
     Kinds,
     as_before,
     committed_of,
+    compacted_of,
     lettered_of,
     partitions_of,
 )
 from spark_audit.stage.chain import Chain, Link, Reach, Start
-from spark_audit.stage.compaction import compacted_of
-from spark_audit.stage.day_end import day_ends
 from spark_audit.stage.manifest import LogEnd, Manifest, Partition, SnapshotSource, TopicKind
-from spark_audit.stage.window import Window
+from spark_audit.stage.window import Window, day_ends
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ where the chain of runs stands, behind which no audit has looked.
 An offset gap is a hole in the offsets that were staged. Holes are normal: every transaction ends
 with a marker that has an offset and is no record, and several may end one after the other. So only
 a hole of more than `MARKERS` is looked at: when a day is staged, Kafka is asked which of it are
-markers or were aborted (`spark_audit.stage.aborted`), and all other offsets are told. A compacted
+markers or were aborted (`spark_audit.stage.snapshot`), and all other offsets are told. A compacted
 topic has holes of any length too: none is told.
 """
 

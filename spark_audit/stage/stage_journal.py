@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from feedback.errors import NotAvailable
 from spark_audit.output.location import Location, uri_of
-from spark_audit.spark.rows import ids_frame
+from spark_audit.spark import ids_frame
 from spark_audit.stage import journal_sql
 from spark_audit.stage.jdbc import Database
 from spark_audit.stage.journal_sql import REQUEST_SCHEMA, RUN_SCHEMA

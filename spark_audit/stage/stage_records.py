@@ -16,19 +16,18 @@ from feedback.errors import NotAvailable, SecurityKind, SettingsError
 from feedback.security import KAFKA, fault
 from feedback.settings.settings import KafkaSection
 from spark_audit.output.location import Location, uri_of
-from spark_audit.spark.rows import frame_of
-from spark_audit.spark.session import explained
+from spark_audit.spark import explained, frame_of
 from spark_audit.stage.chain_columns import with_chain
-from spark_audit.stage.header_columns import Headers
 from spark_audit.stage.manifest import Manifest, Partition, TopicKind
 from spark_audit.stage.record_columns import (
     OUTCOME_ID,
     REQUEST_ID,
+    Headers,
     header_columns,
+    naming_unreadable_times,
     payload_sha256,
     with_envelope,
 )
-from spark_audit.stage.unreadable_times import naming_unreadable_times
 
 SCHEMA = (
     "kind string, topic string, partition int, offset long, timestamp_ms long, request_id string, "

@@ -67,7 +67,7 @@ def test_no_command_ends_in_a_stack(project: Path, words: list[str]) -> None:
 def test_spark_needs_a_name_and_the_error_says_how_to_give_one() -> None:
     program = (
         "from feedback.errors import NotAvailable\n"
-        "from spark_audit.spark.session import open_session\n"
+        "from spark_audit.spark import open_session\n"
         "try: open_session()\n"
         "except NotAvailable as error: print(error)"
     )

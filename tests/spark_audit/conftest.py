@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit.spark.session import open_session
+from spark_audit.spark import open_session
 from tests.spark_audit.hadoop import in_bucket, mounted
 from tests.spark_audit.interrupted import close_connection
 from tests.spark_audit.jars import S3A, audit_jars

@@ -9,7 +9,7 @@ from pathlib import Path
 from onceward.servers.cache import cache_folder
 from onceward.servers.jars import fetch
 from onceward.servers.packages import install_missing
-from spark_audit.spark.jars import find_jars, jars_folder
+from spark_audit.spark import find_jars, jars_folder
 
 POM = Path(__file__).parents[2] / "config" / "audit" / "pom.xml"
 S3A = "s3a"

@@ -6,7 +6,7 @@ from pathlib import Path
 from feedback.settings.settings import Settings
 from spark_audit.judge.judged_day import judge_day
 from spark_audit.output.paths import Places
-from spark_audit.spark.session import open_session
+from spark_audit.spark import open_session
 from spark_audit.stage.manifest import Manifest
 from spark_audit.stage.snapshot import Snapshot
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.settings.settings import AuditSection, KafkaSection, Settings
-from spark_audit.spark.session import open_session
+from spark_audit.spark import open_session
 from spark_audit.stage.freeze import freeze
 from spark_audit.stage.stage_records import stage_records
 from spark_audit.stage.window import Window

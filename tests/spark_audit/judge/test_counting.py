@@ -7,8 +7,7 @@ from collections import Counter
 from pyspark.sql import SparkSession
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
-from spark_audit.judge.counting import figures_of
-from spark_audit.judge.figures import TOP, Figures, WorkerShare
+from spark_audit.judge.figures import TOP, Figures, WorkerShare, figures_of
 from tests.spark_audit.say.samples import (
     DAY_MS,
     HOUR_MS,

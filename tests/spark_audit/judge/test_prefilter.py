@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit.judge.counting import figures_of
+from spark_audit.judge.figures import figures_of
 from spark_audit.judge.judge import judge
 from spark_audit.judge.judged_day import JudgedDay, judge_day
 from spark_audit.output.paths import Places

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_audit.findings import Finding
-from spark_audit.judge.unseen import unseen_carried, unseen_offsets
+from spark_audit.judge.day_verdict import unseen_carried, unseen_offsets
 from spark_audit.stage.gaps import Gap, retention_gaps
 from spark_audit.stage.manifest import Manifest, TopicKind
 from tests.spark_audit.stage.test_gaps import judged_up_to, manifest_of, request_partition

@@ -15,7 +15,7 @@ from typing import TypedDict
 
 from feedback.errors import NotAvailable
 from spark_audit.output.paths import Places
-from spark_audit.spark.session import open_session
+from spark_audit.spark import open_session
 from tests.spark_audit.jars import audit_jars
 from tests.spark_audit.run.scene import Scene
 from tests.spark_audit.small import SMALL

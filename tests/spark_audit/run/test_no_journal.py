@@ -10,7 +10,7 @@ import pytest
 from consumer.journal.tables import SCHEMA_VERSION
 from feedback.errors import ExitCode, NotAvailable
 from feedback.settings.settings import Settings
-from spark_audit.stage.journal_version import VERSION
+from spark_audit.stage.jdbc import VERSION
 from tests.spark_audit.run.scene import Scene
 
 # Beside the limit of one test: six runs, of which two make some fifty queries.

@@ -8,7 +8,7 @@ import pytest
 
 from feedback.logs import event_of
 from onceward.servers.ports import free_port
-from spark_audit.run.verdict_post import TRIES, post, text_of
+from spark_audit.say.summary import TRIES, post_verdict, text_of
 from tests.kit.webhook import SECRET, Hook, open_hook
 from tests.spark_audit.say.samples import summary
 
@@ -21,7 +21,7 @@ def chat() -> Iterator[Hook]:
 
 
 def _post(url: str) -> bool:
-    return post(url, summary(), backoff_s=0.001)
+    return post_verdict(url, summary(), backoff_s=0.001)
 
 
 def test_the_verdict_is_posted_as_slack_takes_it(chat: Hook) -> None:

@@ -5,11 +5,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit.findings import REQUEST_FINDINGS, Finding
+from spark_audit.findings import REQUEST_FINDINGS, Finding, FindingRow
 from spark_audit.judge.day_verdict import parse_fail_on
 from spark_audit.judge.figures import Figures, Hour, WorkerShare
 from spark_audit.judge.status_check import Disagreement
-from spark_audit.say.finding_row import FindingRow
 from spark_audit.say.summary import Summary, summarise
 from spark_audit.stage.gaps import Gap
 from spark_audit.stage.manifest import Manifest

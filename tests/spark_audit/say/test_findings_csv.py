@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_audit.findings import Finding
-from spark_audit.say.finding_row import FindingRow
+from spark_audit.findings import Finding, FindingRow
 from spark_audit.say.findings_csv import COLUMNS, write_csv, write_findings_csv
 from tests.spark_audit.say.samples import SINCE_MS, found_request
 

@@ -7,8 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit.findings import Finding
-from spark_audit.say.finding_row import FindingRow
+from spark_audit.findings import Finding, FindingRow
 from spark_audit.say.findings_parquet import (
     counted_by_topic,
     first_of_each,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spark_audit.findings import Finding
-from spark_audit.say.headline import headline, span, stake
+from spark_audit.say.page import headline, span, stake
 from tests.spark_audit.say.samples import DAY_MS, SINCE_MS, summary
 
 GREEN = "Nothing at risk: nothing lost, nothing ran twice"

@@ -9,8 +9,15 @@ import pytest
 from feedback.logs import event_of
 from spark_audit.findings import Finding
 from spark_audit.output.paths import Places
-from spark_audit.say.day_table import NAME, put_in, read_lines, take_out
-from spark_audit.say.history import History, line_of, read_history
+from spark_audit.say.history import (
+    NAME,
+    History,
+    line_of,
+    put_in,
+    read_history,
+    read_lines,
+    take_out,
+)
 from spark_audit.say.summary import Summary, as_text
 from tests.spark_audit.say.samples import DAY_MS, SINCE_MS, summary
 

@@ -9,15 +9,13 @@ from importlib.resources import files
 import pytest
 from jinja2 import UndefinedError
 
-from spark_audit.findings import ORDINARY, REQUEST_FINDINGS, URGENT, Finding
+from spark_audit.findings import ORDINARY, REQUEST_FINDINGS, SHOWN, URGENT, Finding, FindingRow
 from spark_audit.judge.figures import WorkerShare
 from spark_audit.judge.status_check import Disagreement
 from spark_audit.say.cards import CardSources
-from spark_audit.say.finding_row import SHOWN, FindingRow
-from spark_audit.say.history import RECENT, Day, History
+from spark_audit.say.history import RECENT, Day, History, strip_of
 from spark_audit.say.page import render
 from spark_audit.say.resend_lines import ResendLines
-from spark_audit.say.strip import strip_of
 from spark_audit.say.summary import Summary
 from spark_audit.stage.chain import Link
 from spark_audit.stage.gaps import Gap

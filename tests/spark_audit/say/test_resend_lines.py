@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from producer_client.jsonl import read_submissions
 from producer_client.submission import prepare
-from spark_audit.say.finding_row import FindingRow
+from spark_audit.findings import FindingRow
 from spark_audit.say.resend_lines import (
     NotText,
     Payload,

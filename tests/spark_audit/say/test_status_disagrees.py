@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_audit.judge.status_check import Disagreement
-from spark_audit.say.status_disagrees import COLUMNS, write_disagreements
+from spark_audit.say.findings_csv import COLUMNS, write_disagreements
 
 
 def _written(path: Path, rows: list[Disagreement]) -> list[list[str]]:

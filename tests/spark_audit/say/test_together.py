@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 
 from feedback.errors import NotAvailable
 from spark_audit.findings import Finding
-from spark_audit.judge.counting import figures_of
 from spark_audit.judge.day_verdict import parse_fail_on
+from spark_audit.judge.figures import figures_of
 from spark_audit.judge.status_check import Disagreement
 from spark_audit.output.outputs import replacing, write_text
 from spark_audit.output.paths import Places
 from spark_audit.say.cards import CardSources
-from spark_audit.say.findings_csv import write_findings_csv
+from spark_audit.say.findings_csv import write_disagreements, write_findings_csv
 from spark_audit.say.findings_parquet import (
     first_of_each,
     read_findings,
@@ -24,11 +24,9 @@ from spark_audit.say.findings_parquet import (
     urgent,
     write_findings,
 )
-from spark_audit.say.history import read_history
+from spark_audit.say.history import read_history, strip_of
 from spark_audit.say.page import render
 from spark_audit.say.resend_lines import Payload, write_resend
-from spark_audit.say.status_disagrees import write_disagreements
-from spark_audit.say.strip import strip_of
 from spark_audit.say.summary import as_text, summarise
 from tests.spark_audit.say.reading import read
 from tests.spark_audit.say.samples import DAY_MS, judged_frame, judged_request, manifest

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from feedback.errors import NotAvailable
-from spark_audit.spark.jars import VERSION, find_jars, jars_folder
+from spark_audit.spark import VERSION, find_jars, jars_folder
 from tests.spark_audit.jars import POM, audit_jars
 
 NEEDED = (

@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from spark_audit.spark.rows import frame_of
+from spark_audit.spark import frame_of
 
 SCHEMA = "name string, number long, small int, is_so boolean"
 

@@ -17,7 +17,7 @@ LIMIT_S = 150.0
 # An address for examples, which no machine has.
 NOT_OURS = "203.0.113.1"
 _WITHOUT_JARS = """
-from spark_audit.spark.session import explained, open_session
+from spark_audit.spark import explained, open_session
 
 spark = open_session(master="local[1]")
 with explained("the records cannot be read"):
@@ -38,7 +38,7 @@ def _python(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str
 
 def test_a_session_that_cannot_be_made_is_one_sentence() -> None:
     conf = {"spark.driver.bindAddress": NOT_OURS, "spark.port.maxRetries": "0"}
-    opened = f"from spark_audit.spark.session import open_session\nopen_session(conf={conf})"
+    opened = f"from spark_audit.spark import open_session\nopen_session(conf={conf})"
     done = _python("-c", opened)
     last = done.stderr.splitlines()[-2]
     assert last.startswith("feedback.errors.NotAvailable: Spark does not start: "), last

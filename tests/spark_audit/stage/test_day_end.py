@@ -8,10 +8,9 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from spark_audit.stage.chain import Chain
-from spark_audit.stage.day_end import _is_over, looked_at
 from spark_audit.stage.freeze import freeze
 from spark_audit.stage.manifest import Manifest
-from spark_audit.stage.window import Window
+from spark_audit.stage.window import Window, _is_over, looked_at
 from tests.eventually import eventually
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings
 from tests.spark_audit.stage.samples import BEGIN_MS as BEGIN

@@ -22,7 +22,7 @@ from feedback.records.envelope import (
     payload_sha256,
 )
 from spark_audit.stage import record_columns
-from spark_audit.stage.header_columns import Headers
+from spark_audit.stage.record_columns import Headers
 
 Header = tuple[str, bytes | None]
 

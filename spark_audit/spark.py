@@ -1,21 +1,91 @@
-"""Makes Spark's session for the audit, and one sentence of each of Spark's errors."""
+"""Spark itself: its session, the jars that it needs, rows as frames, a sentence for each error."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pwd
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, PySparkException, PySparkRuntimeError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from feedback.errors import NotAvailable
+from feedback.files import cache_place, home_folder
+
+
+def ids_frame(spark: SparkSession, ids: Iterable[str]) -> DataFrame:
+    """Return ids as a frame of one column, `request_id`."""
+    return frame_of(spark, [(one,) for one in ids], "request_id string")
+
+
+def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], schema: str) -> DataFrame:
+    """Return rows as a frame.
+
+    Spark's own `createDataFrame` hands them to a Python process beside each executor. It would be
+    the only reason for a cluster's machines to have Python.
+
+    Args:
+        rows: of text, whole numbers, booleans and None.
+        schema: as in "topic string, offset long".
+    """
+    names = [one.split()[0] for one in schema.split(", ")]
+    text = json.dumps([dict(zip(names, row, strict=True)) for row in rows])
+    parsed = F.from_json(F.lit(text), f"array<struct<{schema}>>", {"mode": "FAILFAST"})
+    return spark.range(0, 1, numPartitions=1).select(F.inline(parsed))
+
+
+# Spark's own version, as config/audit/pom.xml names it: the folder is called after it.
+VERSION = "4.2.0"
+POM = "config/audit/pom.xml"
+# Every run needs these; a driver is needed when its kind of journal is read.
+_NEEDED = (
+    "spark-sql-kafka-0-10_",
+    "spark-token-provider-kafka-",
+    "kafka-clients-",
+    "commons-pool2-",
+)
+
+
+def jars_folder(setting: str = "") -> Path:
+    """Return the folder of the jars, whether it exists or not.
+
+    Args:
+        setting: `[audit] jars`; empty for the one in the user's cache.
+
+    Raises:
+        NotAvailable: it is to be in the home of a user without one.
+    """
+    if not setting:
+        return cache_place() / f"audit-jars-{VERSION}"
+    head, _, rest = setting.partition("/")
+    return home_folder("[audit] jars") / rest if head == "~" else Path(setting).expanduser()
+
+
+def find_jars(folder: Path) -> list[Path]:
+    """Return the jars of a folder.
+
+    Raises:
+        NotAvailable: the folder or a jar that every run needs is missing; names the command that
+            fetches them.
+    """
+    found = sorted(folder.glob("*.jar"))
+    missing = [name for name in _NEEDED if not any(jar.name.startswith(name) for jar in found)]
+    if missing:
+        what = ", ".join(name.strip("-_") for name in missing)
+        raise NotAvailable(
+            f"Spark's jars ({what}) are not in {folder}: run `mvn -f {POM} "
+            f"dependency:copy-dependencies -DoutputDirectory={folder}`"
+        )
+    return [jar.resolve() for jar in found]
+
 
 NAME = "onceward-audit"
 # Besides the settings that Spark hides by itself: a user's name and key for Kafka.
