@@ -11,7 +11,7 @@ chosen ── redrive: reopen, write PENDING, send
 
 Reading: `letter` is the dead letter; `dialects` understand the headers that other systems write;
 `reading` reads the group's topics, over `feedback/kafka/scan`. `letter_state` is the state of its
-request now. `doubts_list` shows rows in doubt, and `unswept` claims that may become doubts;
+request now. `doubts_list` shows rows in doubt, and claims that may become doubts;
 `list_hints` is the journal's part of a list. `listing` goes through letters, each once; `exporting`
 writes them to a file for analysis, as Parquet or JSON lines, and `doubts_export` the doubts.
 `decoded` shows bytes. The commands `list`, `show` and `export` are in `commands`, whose group the
@@ -19,13 +19,12 @@ acting commands join as well; `options` has the options of all, and `dates` read
 in time.
 
 One request: `report` is all that is known of it, in whatever state; `report_reading` asks Kafka,
-the journal and Redis. `holding` says who has it. `timeline` and `next_commands` are pure: any page
+the journal and Redis. `timeline` and `next_commands` are pure: any page
 may use them. `show_page` is the terminal's, which begins with `timeline_page`.
 
-Acting: `redrive` sends letters back, `unfinished` names redrives that were cut off; `asked_anew`
-says first where later requests of the same key have succeeded. `resolve_command` ends doubts,
-`discard_command` closes cases; `expire_commands` starts the registry of
-`consumer/features/waits/registry`.
+Acting: `redrive` sends letters back, `unfinished` names redrives that were cut off; `list_hints`
+says first where later requests of the same key have succeeded. `discard_command` closes cases;
+`resolve_command` ends doubts, and starts the registry of `consumer/features/waits/registry`.
 
 Decisions, and their cost. A letter in Kafka never changes, so the state of its request is asked of
 the journal each time: a list of 100,000 letters takes 100 queries of 1,000 ids. Memory does not

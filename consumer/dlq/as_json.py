@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from consumer.dlq.holding import RequestHolder
 from consumer.dlq.letter import Failure, Letter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.next_commands import next_commands
-from consumer.dlq.report import RequestReport
+from consumer.dlq.report import RequestHolder, RequestReport
 from consumer.dlq.tally import Listed, Tally
 from consumer.dlq.timeline import TimelineEvent, timeline_of
 from consumer.dlq.unfinished import unfinished_json

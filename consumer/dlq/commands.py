@@ -8,9 +8,8 @@ from contextlib import contextmanager
 
 import click
 
-from consumer.dlq import discard_command, expire_commands, resolve_command
+from consumer.dlq import discard_command, resolve_command
 from consumer.dlq.as_json import listed_json, report_json, summary_json
-from consumer.dlq.asked_anew import asked_anew, asked_anew_lines
 from consumer.dlq.doubts_export import DoubtsToExport
 from consumer.dlq.doubts_list import (
     count_open_doubts,
@@ -19,11 +18,19 @@ from consumer.dlq.doubts_list import (
     doubts_of,
     doubts_page,
     require_doubts_alone,
+    unswept_lines,
 )
 from consumer.dlq.exporting import export, export_rows
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter_state import LetterState
-from consumer.dlq.list_hints import ListHints, hint_lines, hints_json, hints_of
+from consumer.dlq.list_hints import (
+    ListHints,
+    asked_anew,
+    asked_anew_lines,
+    hint_lines,
+    hints_json,
+    hints_of,
+)
 from consumer.dlq.list_page import BARS, console_for, list_page
 from consumer.dlq.listing import Judged, judged_letters, shown_states, tally_of
 from consumer.dlq.next_commands import next_commands
@@ -33,7 +40,6 @@ from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
 from consumer.dlq.show_page import VALUE_LIMIT, nothing_known, show_page
 from consumer.dlq.timeline_page import next_lines
-from consumer.dlq.unswept import unswept_lines
 from consumer.journal.doubts import NOTHING_UNSWEPT
 from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
 from feedback import __version__
@@ -71,7 +77,7 @@ def cli() -> None:
     """Shows requests that failed for good, and repairs them."""
 
 
-for room in (redrive_commands, resolve_command, discard_command, expire_commands):
+for room in (redrive_commands, resolve_command, discard_command):
     for one in room.COMMANDS:
         cli.add_command(one)
 

@@ -13,6 +13,7 @@ from itertools import chain
 import click
 
 from consumer.dlq.filter import Filter
+from consumer.dlq.listing import SeenNames
 from consumer.dlq.options import (
     Given,
     by_option,
@@ -28,7 +29,6 @@ from consumer.dlq.redrive.endings import without_letter
 from consumer.dlq.redrive.progress import NO_LETTER, refused
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.resolve_command import opened_decisions
-from consumer.dlq.seen_names import SeenNames
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.lookup import Lookup
 from consumer.journal.redrive_rule import IN_WORDS, Candidate, Discarded, Redrivable

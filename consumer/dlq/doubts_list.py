@@ -1,4 +1,4 @@
-"""The open doubts for a person: filtered, counted and listed as letters are.
+"""The requests in doubt, and those of dead workers that may become doubts, as a list and as JSON.
 
 Doubts are rows of the journal; most have no letter. Kafka is not asked.
 """
@@ -24,14 +24,46 @@ from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_page import BARS, MESSAGE_LIMIT, counts_and_times, older_ones
 from consumer.dlq.options import Given
 from consumer.dlq.tally import Tally
-from consumer.dlq.unswept import unswept_json, unswept_lines
-from consumer.journal.doubts import NOTHING_UNSWEPT, Doubts, UnsweptFound
+from consumer.journal.doubts import MOST_OWNERS, NOTHING_UNSWEPT, Doubts, UnsweptFound
 from consumer.journal.records import Row
 from feedback.console.pasting import pasted
 from feedback.console.plurals import counted
 from feedback.console.printable import printable
 from feedback.records.envelope import Record
 from feedback.settings.settings import Settings
+
+
+def unswept_lines(found: UnsweptFound) -> Iterator[str]:
+    """Yield how many requests lie in the effects of dead workers, and who settles them."""
+    if not found.claims:
+        return
+    requests = sum(one.requests for one in found.claims)
+    at_least = "at least " if len(found.claims) == MOST_OWNERS else ""
+    yield f"{at_least}{counted(requests, 'request')} more may become doubts; {_settled_by(found)}"
+    for one in found.claims:
+        claims = counted(one.requests, "request")
+        yield printable(
+            f"  {one.worker_id}, which is dead, entered the effect of {claims}, the first at "
+            f"{moment(one.since)}"
+        )
+
+
+def _settled_by(found: UnsweptFound) -> str:
+    if found.living:
+        return (
+            "a sweep settles each as its handler says: in doubt, run again, or the counterparty "
+            "is asked"
+        )
+    return "no worker is alive to settle them: start one (onceward-worker run)"
+
+
+def unswept_json(found: UnsweptFound) -> dict[str, Any]:
+    """Return the facts as JSON values."""
+    return {
+        "unswept": [one._asdict() for one in found.claims],
+        "living_workers": found.living,
+    }
+
 
 KEY_LIMIT = 100
 _HOW = ("--succeeded", "--failed")

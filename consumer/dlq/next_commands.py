@@ -15,7 +15,7 @@ from consumer.dlq.report import RequestReport
 from consumer.dlq.unfinished import resume_command, unfinished_words
 from consumer.journal.records import JournalState
 from consumer.journal.redrive_rule import Redrivable
-from consumer.journal.unsent import UnfinishedRedrive
+from consumer.journal.reopening import UnfinishedRedrive
 from feedback.console.pasting import pasted
 from feedback.errors import InvalidMessage
 from feedback.records.envelope import check_request_id

@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from consumer.dlq.filter import Filter
-from consumer.dlq.holding import RequestHolder, holder_of
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState, state_of
 from consumer.dlq.listing import Advance
@@ -16,14 +15,14 @@ from consumer.dlq.options import Given
 from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.redrive.unjournaled import verdict_without_journal
-from consumer.dlq.report import RequestReport
+from consumer.dlq.report import RequestHolder, RequestReport, holder_of
 from consumer.dlq.unfinished import unfinished_of
 from consumer.journal.actions import Action
 from consumer.journal.lookup import Lookup, PastRun
 from consumer.journal.pauses import PauseRow, Pauses
 from consumer.journal.records import Row
 from consumer.journal.redrive_rule import Redrivable, Wish, decide
-from consumer.journal.unsent import UnfinishedRedrive
+from consumer.journal.reopening import UnfinishedRedrive
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.records.stored_payload import StoredPayload

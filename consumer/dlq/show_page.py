@@ -13,12 +13,11 @@ from rich.text import Text
 
 from consumer.dlq.dates import moment
 from consumer.dlq.decoded import decoded, header_text
-from consumer.dlq.facts_table import Fact, facts_table, panel
 from consumer.dlq.letter import Letter
 from consumer.dlq.list_page import plain
 from consumer.dlq.report import RequestReport
 from consumer.dlq.timeline import place_text
-from consumer.dlq.timeline_page import request_panel, timeline_panel
+from consumer.dlq.timeline_page import Fact, facts_table, panel, request_panel, timeline_panel
 from consumer.journal.records import Row
 from feedback.console.printable import printable
 from feedback.records.failure_headers import DLQ_STACKTRACE

@@ -5,16 +5,51 @@ Only a resume of the redrive sends them, so each command that meets one names it
 
 from __future__ import annotations
 
+import os
+import secrets
 import shlex
+import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from consumer.dlq.redrive.process import is_at_work
 from consumer.journal.lookup import Lookup
-from consumer.journal.unsent import UnfinishedRedrive
+from consumer.journal.reopening import UnfinishedRedrive
 from feedback.console.plurals import counted
 from feedback.console.printable import printable
 from feedback.settings.settings import Settings
+
+# A process that has written nothing for so long has nothing under way any more: its slowest batch
+# waits for Redis, for Kafka's topics and for the acknowledgements, each for seconds.
+SILENT_MS = 30_000
+
+
+def new_owner() -> str:
+    """Return a name for this process that no other process has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether the owner is a process of this host that has certainly ended."""
+    host, _, rest = owner.rpartition("-")[0].rpartition("-")
+    if host != socket.gethostname() or not rest.isdigit():
+        return False
+    try:
+        os.kill(int(rest), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def is_at_work(owner: str | None, silent_ms: int) -> bool:
+    """Whether a redrive's process may still have something under way.
+
+    Args:
+        owner: None where it was stopped in order.
+        silent_ms: how long ago it last wrote to the journal.
+    """
+    return owner is not None and not is_gone(owner) and silent_ms <= SILENT_MS
 
 
 def unfinished_of(settings: Settings) -> list[UnfinishedRedrive]:

@@ -7,33 +7,32 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
   in halves around an item that the database refuses. `work`: these writes, in order.
 - `records`: arguments and results as frozen values. `verdict`: the rules of claims, pure.
 - `takeover_rule`: how a run without an end may be followed, pure; `takeover` carries it out.
-- `claiming`, `refusing`, `skipping`, `finishing`: each kind of write for a batch; `claim_sql` and
-  `history` hold the statements that they share. `ordering`: who goes first of one key.
-  `named_locks`: locks where there is no row to lock.
+- `claiming`, `skipping` (refusals too), `finishing`: each kind of write for a batch; `claim_sql`
+  and `history` hold the statements that they share. `ordering`: who goes first of one key. Its
+  locks stand where there is no row to lock.
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
 - `restoring`: writes a worker's runs again that the database has lost.
 - `told_rule`: the new state of a row that is behind the status in Redis, pure; `catching_up` writes
-  it. `followed_rule`: the reason that the history gives for a run that was overwritten so.
-  `lost_rows`: the statements of these.
+  it. `lost_rows`: its statements, and the reason that the history gives for a run that was
+  overwritten so.
 - `leases`: proof that a worker lives. `sweep`: peers settle the claims of dead workers. `pruning`:
   deletes old rows; `forgetting`: keeps pruned requests from running again.
 - `dead_claims`: finds claims of dead workers, also those that no handler is left for.
-  `far_leases`: leases of a clock that was set back.
 - `retrying`: whose next run is overdue. `pauses`: which topics the group does not run now.
 - `waiting`: rows that wait for a record about them; `dead_letters` and `outcomes` are its kinds.
 - `republish`: which statuses are written again to an empty Redis, and by which worker.
 - `lookup`: reading for a person: rows, their history, the actions of people (`actions`).
-- `later_successes`: requests of a failure's key that have succeeded after it, by `deadline_walk`.
-- `redrives`: begun, found, taken over, by `redrive_row`; `redrive_work`: one at work.
-  `redrive_rule`: which failures may be sent back, pure; `unsent`: taken and perhaps not sent;
-  `reopening` carries it out. `resolving`: a person's decision about one request.
-- `pacing`: how often a slow query runs; `span`: how far back it looks.
+- `later_successes`: requests of a failure's key that have succeeded after it.
+- `redrive_work`: redrives, begun, found, taken over (`redrive_row`), and one at work.
+  `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out, and says what
+  was taken and perhaps not sent. `resolving`: a person's decision about one request.
+- `pacing`: how often a slow query runs, and how far back it looks.
 - `doubts`: the open doubts, how many, and since when.
 - `workers`: the leases of a group, and the claims that a dead worker has left.
 - `standing`: the settings of a PostgreSQL, for `check`.
 - `transactional`: transactions of handlers, for the children.
 - `group_journal`: the base class of these objects. `session`: its connection, over `feedback/sql`.
-  `faults`, `errors`: the errors of a database.
+  `errors`: the errors of a database.
 - `tables`: the tables. `state_literals`: states as partial indexes need them. `schema`: version,
   id, `migrate`. `migrations`: Alembic's files.
 
@@ -50,9 +49,8 @@ Alembic has a name of its own, because a user's tables may be in the same databa
 
 from consumer.journal.dead_claims import Unhandled
 from consumer.journal.errors import DataRefused, JournalUnavailable, JournalVersionError
-from consumer.journal.far_leases import FarLease
 from consumer.journal.journal import Journal
-from consumer.journal.leases import Leases, LeaseTimes
+from consumer.journal.leases import FarLease, Leases, LeaseTimes
 from consumer.journal.pruning import PrunedRows
 from consumer.journal.records import (
     DISOWNED,

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Insert, Select, Text, and_, bindparam, insert
 
 from consumer.journal.batch import RUNS, Shape
 from consumer.journal.clock import now_ms
-from consumer.journal.named_locks import lock_names
+from consumer.journal.ordering import lock_names
 from consumer.journal.records import cleaned
 from consumer.journal.tables import BIGINT, action
 

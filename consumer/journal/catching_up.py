@@ -8,10 +8,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, null
 
 from consumer.journal.clock import now_ms
-from consumer.journal.followed_rule import why_followed
 from consumer.journal.forgetting import forgotten_among
 from consumer.journal.history import read
-from consumer.journal.lost_rows import claimed_at, insert_lost, overwrite_lost
+from consumer.journal.lost_rows import claimed_at, insert_lost, overwrite_lost, why_followed
 from consumer.journal.records import JournalState, Row
 from consumer.journal.takeover import living
 from consumer.journal.told_rule import ToldRun, catch_up_with

@@ -13,8 +13,8 @@ from consumer.journal.batch import SHAPES
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.records import Row
+from consumer.journal.reopening import UnfinishedRedrive, unfinished_redrives
 from consumer.journal.tables import run, worker
-from consumer.journal.unsent import UnfinishedRedrive, unfinished_redrives
 
 
 class PastRun(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import (
@@ -19,14 +20,32 @@ from sqlalchemy import (
     case,
     func,
     select,
+    text,
 )
 
 from consumer.journal.batch import CLAIMS
 from consumer.journal.clock import now_ms
-from consumer.journal.named_locks import lock_names
 from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import Claim, KeyHolder
 from consumer.journal.state_literals import CLAIMED, RETRYING
+
+_LOCK = text("SELECT pg_advisory_xact_lock(name) FROM unnest(CAST(:names AS bigint[])) AS name")
+
+
+def lock_names(connection: Connection, group: str, names: Iterable[str]) -> None:
+    """Let no other transaction lock these names of a group until this one ends.
+
+    SQLite has one writer at a time, and needs no lock.
+    """
+    wanted = set(names)
+    if wanted and connection.dialect.name != "sqlite":
+        # Two that lock the same names lock them in the same order.
+        connection.execute(_LOCK, {"names": sorted(_number(group, name) for name in wanted)})
+
+
+def _number(group: str, name: str) -> int:
+    digest = sha256(f"{group}\0{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def lock_keys(connection: Connection, group: str, claims: Iterable[Claim]) -> None:

@@ -16,7 +16,6 @@ from sqlalchemy import Connection, Select, and_, bindparam, case, func, null, se
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.journal.clock import now_ms
 from consumer.journal.finishing import finish, mark_effects
-from consumer.journal.followed_rule import why_followed
 from consumer.journal.forgetting import as_forgotten, forgotten_among
 from consumer.journal.history import read, row_columns
 from consumer.journal.lost_rows import (
@@ -25,6 +24,7 @@ from consumer.journal.lost_rows import (
     insert_lost,
     named_run,
     overwrite_lost,
+    why_followed,
 )
 from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import DISOWNED, EffectMark, JournalState, OwnRun, Row

@@ -9,10 +9,18 @@ from pathlib import Path
 from sqlalchemy import Connection, text
 
 from consumer.journal.errors import JournalVersionError
-from consumer.journal.older_indexes import drop_older_indexes
 from consumer.journal.session import JournalSession
-from consumer.journal.tables import SCHEMA_VERSION, meta
+from consumer.journal.tables import PARTIAL_INDEXES, SCHEMA_VERSION, meta
 from feedback.sql.versions import has_tables, lock_migration, read_value, write_value
+
+
+def drop_older_indexes(connection: Connection) -> None:
+    """Drop them where they still are: while they are there, an update writes all indexes."""
+    if connection.dialect.name == "sqlite":
+        return
+    for name in PARTIAL_INDEXES:
+        connection.execute(text(f"DROP INDEX IF EXISTS onceward_request_{name}"))
+
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION = "schema_version"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
-from consumer.journal.faults import translate
+from consumer.journal.errors import translate
 from feedback.observer import Observer, observed
 from feedback.sql.session import Session as DatabaseSession
 

@@ -11,10 +11,10 @@ from consumer.journal.catching_up import catch_up
 from consumer.journal.dead_claims import Unhandled, find_unhandled
 from consumer.journal.doubts import DoubtCount, count_doubts
 from consumer.journal.errors import DataRefused
-from consumer.journal.far_leases import FarLease, end_leases, find_far_leases
 from consumer.journal.gone_owners import GoneOwners
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import read
+from consumer.journal.leases import FarLease, end_leases, find_far_leases
 from consumer.journal.open_requests import (
     FIRST,
     begin_look,

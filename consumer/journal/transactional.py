@@ -18,8 +18,7 @@ from sqlalchemy import Connection, Engine, QueuePool, Update, bindparam, event, 
 from sqlalchemy.exc import DBAPIError
 
 from consumer.journal.clock import now_ms
-from consumer.journal.errors import JournalUnavailable, NotBegun
-from consumer.journal.faults import translate
+from consumer.journal.errors import JournalUnavailable, NotBegun, translate
 from consumer.journal.history import this_run
 from consumer.journal.records import JournalState
 from consumer.journal.tables import request

@@ -23,9 +23,8 @@ from consumer.journal.records import (
     Skip,
     Takeover,
 )
-from consumer.journal.refusing import refuse
 from consumer.journal.restoring import restore
-from consumer.journal.skipping import skip
+from consumer.journal.skipping import refuse, skip
 from consumer.journal.takeover import granted_names, take_over
 from consumer.journal.told_rule import ToldRun
 

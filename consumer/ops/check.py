@@ -11,11 +11,12 @@ from urllib.parse import urlsplit, urlunsplit
 from redis.exceptions import RedisError
 
 from consumer.features.dead_letter_handlers.topics import expected
-from consumer.features.waits.looking import faults
+from consumer.features.waits.holders import faults
 from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.registry import HandlerRegistry
-from consumer.journal import Journal, Leases, durability
+from consumer.journal import Journal, Leases
+from consumer.journal.standing import connections, described, standing_faults
 from consumer.ops.check_result import CheckResult
 from consumer.ops.open_files import open_files, told
 from consumer.ops.rights.checking import look_at_rights
@@ -180,11 +181,11 @@ def _of_database(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("database", str(error), error.exit_code)
         return
     if standing is not None:
-        wanted = durability.connections(settings.worker.slots, _handlers(settings))
-        wrong = list(durability.faults(standing, wanted=wanted))
+        wanted = connections(settings.worker.slots, _handlers(settings))
+        wrong = list(standing_faults(standing, wanted=wanted))
         code = ExitCode.BAD_ANSWER if wrong else ExitCode.FINE
         yield CheckResult(
-            "database", "; ".join([*wrong, *durability.described(standing, wanted=wanted)]), code
+            "database", "; ".join([*wrong, *described(standing, wanted=wanted)]), code
         )
 
 

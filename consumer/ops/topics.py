@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from consumer.features.dead_letters.letter import ROOM_BYTES as LETTER_BYTES
 from consumer.features.dead_letters.strategies import KEEP, STOP
-from consumer.features.outcomes.record import ROOM_BYTES as OUTCOME_BYTES
-from consumer.features.retries.topics import retry_topics
-from consumer.features.waits.holding import ROOM_BYTES as WAIT_BYTES
+from consumer.features.outcomes.outcomes import ROOM_BYTES as OUTCOME_BYTES
+from consumer.features.retries.headers import retry_topics
+from consumer.features.waits.preparing import ROOM_BYTES as WAIT_BYTES
 from consumer.features.waits.record import wait_topic
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.durations import named

@@ -34,8 +34,8 @@ from consumer.journal import (
     VerdictKind,
 )
 from consumer.journal.claiming import first_row, turns
-from consumer.journal.followed_rule import Followed, why_followed
 from consumer.journal.forgetting import as_forgotten, is_forgotten
+from consumer.journal.lost_rows import Followed, why_followed
 from consumer.journal.records import DEADLINE_OVER, KeyHolder, over_message
 from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
 from consumer.journal.told_rule import catch_up_with

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from consumer.dlq.asked_anew import asked_anew, asked_anew_lines
+from consumer.dlq.list_hints import asked_anew, asked_anew_lines
 from consumer.dlq.options import (
     Given,
     by_option,
@@ -19,9 +19,8 @@ from consumer.dlq.options import (
     require_yes,
     stopping_at_signals,
 )
-from consumer.dlq.redrive.endings import later_lines, print_ending
+from consumer.dlq.redrive.endings import cancel, later_lines, print_ending, redrives
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.overview import cancel, redrives
 from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting
 from consumer.dlq.redrive.progress import SENT
 from consumer.dlq.redrive.session import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from consumer.dlq.listing import SeenNames
 from consumer.dlq.redrive.record import sent_by, sent_count
-from consumer.dlq.seen_names import SeenNames
 from feedback.kafka.scan import KafkaScan, resumed
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Headers

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from consumer.dlq.asked_anew import MOST_ASKED, asked_anew
+from consumer.dlq.list_hints import MOST_ASKED, asked_anew
 from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.batch_sender import opened_statuses
 from consumer.dlq.redrive.loop import How, Redriving, Tools
 from consumer.dlq.redrive.plan import RedrivePlan
-from consumer.dlq.redrive.process import is_at_work, new_owner
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of
+from consumer.dlq.unfinished import is_at_work, new_owner
 from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
 from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
 from consumer.journal.redrive_work import RedriveWork

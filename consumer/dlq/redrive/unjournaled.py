@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing
 from typing import NamedTuple
 
 from consumer.dlq.letter import Dialect, Letter
+from consumer.dlq.listing import SeenNames
 from consumer.dlq.reading import CLOCKS_APART_MS, LetterReader
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, chunk_size
@@ -20,7 +21,6 @@ from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, Page
 from consumer.dlq.redrive.record import attempt_of, sending_of
 from consumer.dlq.redrive.sent_traces import SentTraces
 from consumer.dlq.redrive.session import REHEARSED, STOPPED, Ending
-from consumer.dlq.seen_names import SeenNames
 from consumer.journal.redrive_row import DONE
 from consumer.journal.redrive_rule import Redrivable
 from feedback.clock import epoch_ms

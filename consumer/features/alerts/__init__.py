@@ -1,14 +1,14 @@
 """Alerts: the owner of a topic's data hears of failures, by a webhook.
 
 ```
-dead_letters, pausing ──▶ alerts ──▶ noticing ──▶ grouping ──▶ message ──▶ outlet ──▶ webhook
-   (any thread)              └── its own thread from here on ──────┘
+dead_letters, pausing ──▶ alerts ──▶ grouping ──▶ message ──▶ webhook
+   (any thread)              └── its own thread from here on
 ```
 
-`noticing` says which failures are news: the first of a kind, or too many a minute; `grouping` makes
-one alert of many and keeps quiet in between; `message` is the text that is posted. All three are
-pure: they go by events and `now`. `outlet` posts to one webhook, waits longer each time that fails,
-and forgets in the end. `alerts` is the feature that the worker calls, and its thread.
+`alerts` is the feature that the worker calls, its thread, and its `Noticing`: which failures are
+news, the first of a kind, or too many a minute. `grouping` makes one alert of many and keeps quiet
+in between. `message` has the text that is posted, and the outlet: it posts to one webhook, waits
+longer each time that fails, and forgets in the end.
 
 Decisions, and their cost. An alert waits two seconds for more of its kind, and after it a topic is
 quiet about this kind for `every_s`; later failures are reported then. Each worker reports its own

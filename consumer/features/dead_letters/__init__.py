@@ -2,13 +2,13 @@
 
 ```
 worker's loop ── FAILED row ──▶ journal ◀── what waits? ── dead_letters, a thread of `posting`
-      └── record, stack ──▶ recent_failures, payloads ──▶ letter ──▶ posting ──▶ <topic>.<group>.dlq
+      └── record, stack ──▶ recent failures, payloads ──▶ letter ──▶ posting ──▶ <topic>.<group>.dlq
 ```
 
 How a letter follows its row stands in `consumer.features.outgoing` (docs: Kafka records).
-`recent_failures` is this worker's memory of its failures; `payloads` reads other records from their
-topics. `letter` makes the headers of a letter, `strategies` says which failures become one; both
-are pure.
+`outgoing/recent_runs` is this worker's memory of its failures; `posting` reads other records from
+their topics. `letter` makes the headers of a letter, `strategies` says which failures become one;
+both are pure.
 
 Not obvious: a letter's payload is read from Kafka before Redis is asked. It is to be written to
 Kafka anyway, and only the record has the headers and the time as they were sent.

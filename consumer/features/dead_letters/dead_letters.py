@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from consumer.features.dead_letters.posting import posting_of
-from consumer.features.dead_letters.recent_failures import RecentFailures
 from consumer.features.dead_letters.strategies import DROP, KEEP, strategies
-from consumer.features.outgoing.listener import (
+from consumer.features.outgoing.posting import (
     DEAD_LETTERS,
     DROPPED,
     PAYLOAD_GONE,
     WRITTEN,
     OutgoingListener,
+    Posted,
 )
-from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.rounds import Poster, Rounds, Rows
 from consumer.journal.dead_letters import DeadLetterRows
 from consumer.journal.records import Row

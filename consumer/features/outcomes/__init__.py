@@ -2,11 +2,11 @@
 
 ```
 worker's loop ── final row ──▶ journal ◀── what waits? ── outcomes, a thread of `posting`
-      └── ended ──▶ recent_ends ────────────────▲           └──▶ record ──▶ <outcome_topic>
+      └── ended ──▶ recent ends ────────────────▲           └──▶ record ──▶ <outcome_topic>
 ```
 
 How a record follows its row (`consumer.journal.outcomes`) stands in `consumer.features.outgoing`.
-`recent_ends` wakes the thread and remembers trace contexts; `record` makes the record, pure.
+`RecentEnds` wakes the thread and remembers trace contexts.
 
 Decisions, and their cost.
 - Ended is SUCCEEDED, EXPIRED, SKIPPED, and FAILED: at once where no resend may help, else when the

@@ -1,16 +1,19 @@
 """A worker's memory of runs that ended just now, and whose records are not written yet.
 
-Only a shortcut: the writer finds a run that is forgotten here in the journal.
+Only a shortcut: the writer finds a run that is forgotten here in the journal. The record of a
+failure is read again from its topic then; class and stack of its error are lost.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from consumer.loop.mapping import Run
+from consumer.pool.outcome import Raised
 from feedback.clock import monotonic_s
+from feedback.records.envelope import TRACEPARENT, Record
 
 Fact = TypeVar("Fact")
 
@@ -70,3 +73,71 @@ class RecentRuns(Generic[Fact]):
         one = self._entries.pop(run, None)
         if one is not None:
             self._size -= one.size
+
+
+LIMIT_BYTES = 32 * 2**20
+# The memory of an entry beside its bytes.
+ENTRY_BYTES = 1000
+
+
+class Failed(NamedTuple):
+    """A record whose request has failed.
+
+    Args:
+        raised: the error of its handler, if there was one.
+    """
+
+    record: Record
+    raised: Raised | None
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size in memory, nearly."""
+        record = self.record
+        headers = sum(len(name) + len(value) for name, value in record.headers)
+        stack = len(self.raised.stack) if self.raised is not None else 0
+        return ENTRY_BYTES + len(record.key or b"") + len(record.value or b"") + headers + stack
+
+
+class RecentFailures(RecentRuns[Failed]):
+    """Remembers the latest failures. Safe to share between threads.
+
+    Args:
+        limit_bytes: how much is remembered at most; the oldest is forgotten first.
+    """
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        super().__init__(limit_bytes)
+
+    def failed(self, run: Run, record: Record, raised: Raised | None) -> None:
+        """Hear of a failure whose row is in the journal; returns at once."""
+        one = Failed(record, raised)
+        self.remember(run, one, size=one.size_bytes)
+        self.news.set()
+
+
+LIMIT = 10_000
+# Anybody may have written the header; one of this trace format has 55.
+TRACE_LIMIT_BYTES = 256
+
+
+class RecentEnds(RecentRuns[bytes]):
+    """Remembers the trace context of each, where there is one. Safe to share between threads.
+
+    Args:
+        limit: how many trace contexts are remembered at most; the oldest is forgotten first.
+    """
+
+    def __init__(self, topics: Collection[str], limit: int = LIMIT) -> None:
+        super().__init__(limit)
+        self._topics = frozenset(topics)
+
+    def ended(self, run: Run, record: Record) -> None:
+        """Hear of a request whose final row is in the journal; returns at once."""
+        if record.topic not in self._topics:
+            return
+        for name, value in record.headers:
+            if name == TRACEPARENT and value is not None and len(value) <= TRACE_LIMIT_BYTES:
+                self.remember(run, value)
+                break
+        self.news.set()

@@ -2,7 +2,7 @@
 
 It looks when this worker has news, and at least once a lease for rows of dead workers. The journal
 is asked first whether any row waits: mostly none does, which costs one look into an index that is
-empty, or as far back as `consumer.journal.span` says.
+empty, or as far back as `consumer.journal.pacing` says.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
 from consumer.features.outgoing.hindrances import Hindrances
-from consumer.features.outgoing.listener import OutgoingListener
-from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.posting import OutgoingListener, Posted
 from consumer.features.outgoing.recent_runs import RecentRuns
 from consumer.journal import JournalUnavailable, Row
-from consumer.journal.span import Span
+from consumer.journal.pacing import Span
 from consumer.journal.waiting import Cursor, OwedCount, OwedRow
 from consumer.loop.feature import Feature
 from consumer.loop.mapping import Run

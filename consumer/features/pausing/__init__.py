@@ -1,10 +1,8 @@
 """Topics that do not run for a while: by an outage, a dead letter, or a person's word.
 
-- `ways`: in which way a run ended. `guard`: when that is an outage, and when it is over; both pure.
+- `guard`: in which way a run ended, when that is an outage, and when it is over; pure.
 - `pausing`: which topics are paused, and which of their requests run all the same. All ask it.
-- `paused`: the reason, the time and the scope of a pause.
 - `watching`: the thread that shares the group's pauses by the journal (`consumer.journal.pauses`).
-- `listener`: hears of the topics that this worker pauses.
 - `commands`: pause and resume by a person.
 
 A paused topic. Its partitions stay this worker's and are polled, but nothing of them is fetched

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
 
-from consumer.features.pausing.guard import Change, Guard
-from consumer.features.pausing.listener import PauseListener
-from consumer.features.pausing.paused import GUARD, Paused
-from consumer.features.pausing.ways import way_of
+from consumer.features.pausing.guard import Change, Guard, way_of
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
 from consumer.journal.pauses import PauseRow
@@ -23,6 +21,34 @@ from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.status import State
+
+GUARD = "guard"
+
+
+class Paused(NamedTuple):
+    """A paused topic, as the pages show it.
+
+    Attributes:
+        since: epoch ms.
+        by: `guard`, or the person who has paused it for the group.
+    """
+
+    topic: str
+    reason: str
+    since: int
+    by: str
+
+
+class PauseListener:
+    """Hears nothing. Any thread may call; every method returns at once."""
+
+    def paused(self, topic: str, *, reason: str, by: str) -> None:
+        """Hear that this worker has paused a topic.
+
+        Args:
+            by: `guard`, or the worker that has stopped the group.
+        """
+
 
 log = EventLog("onceward.pausing")
 

@@ -14,8 +14,7 @@ from typing import ClassVar, Protocol
 
 from consumer.features.dead_letters.strategies import STOP, strategy_of
 from consumer.features.pausing.guard import Guard
-from consumer.features.pausing.listener import PauseListener
-from consumer.features.pausing.pausing import Pausing
+from consumer.features.pausing.pausing import PauseListener, Pausing
 from consumer.journal import JournalUnavailable
 from consumer.journal.pauses import PauseRow, Pauses
 from consumer.loop.core import Core

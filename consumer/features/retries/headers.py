@@ -6,12 +6,13 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from consumer.features.retries.wakeup import WakeUp
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
-from feedback.errors import InvalidMessage
+from consumer.handlers.durations import named
+from feedback.errors import InvalidMessage, SettingsError
 from feedback.records.envelope import (
     Envelope,
     Headers,
@@ -40,6 +41,64 @@ from feedback.records.failure_headers import (
     utf8,
     without_failure,
 )
+
+
+class WakeUp(NamedTuple):
+    """One request that waits for its next run; its RETRYING row is committed.
+
+    Attributes:
+        delivery: the request that runs again.
+        generation: of the run that failed, and of the row.
+        due_at: epoch ms of the next run, by the journal's clock.
+        delay_ms: from the failure to that.
+        code, message: why it failed.
+        runs: how many runs of this attempt there were.
+        first_failed_at, failed_at: epoch ms of the first failure and of this one.
+    """
+
+    delivery: Delivery
+    generation: int
+    due_at: int
+    delay_ms: int
+    code: str | None
+    message: str | None
+    runs: int
+    first_failed_at: int
+    failed_at: int
+
+
+LONGEST_NAME = 249
+
+
+def retry_topic(topic: str, group: str, delay_ms: int) -> str:
+    """Return the topic for a delay.
+
+    >>> retry_topic("payments", "g", 5_000)
+    'payments.g.retry.5s'
+    """
+    return f"{topic}.{group}.retry.{named(delay_ms)}"
+
+
+def retry_topics(handlers: Iterable[Handler], group: str) -> Mapping[str, tuple[Handler, int]]:
+    """Return the retry topics of these handlers, each with whose it is and its delay in ms.
+
+    Raises:
+        SettingsError: a name is longer than Kafka allows.
+    """
+    found: dict[str, tuple[Handler, int]] = {}
+    for handler in handlers:
+        if handler.retries is None:
+            continue
+        for delay_ms in handler.retries.topic_delays_ms:
+            name = retry_topic(handler.topic, group, delay_ms)
+            if len(name) > LONGEST_NAME:
+                raise SettingsError(
+                    f"the retry topic {name} has {len(name)} characters, and Kafka takes "
+                    f"{LONGEST_NAME}: shorten [kafka] group or the topic"
+                )
+            found[name] = (handler, delay_ms)
+    return found
+
 
 DUE = "onceward-due"
 GENERATION = "onceward-generation"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from consumer.features.retries.wakeup import WakeUp
+from consumer.features.retries.headers import WakeUp
 from consumer.handlers.declaration import DeliveryKind, Order
 from consumer.handlers.delivery import Delivery
 from consumer.handlers.retry_decision import next_delay_ms

@@ -6,24 +6,89 @@ record too large for it, no worker reads it any more), it goes on here, without 
 
 Overdue retries are gone through from the oldest on, a bounded part with each sweep. Those that can
 neither be sent nor ended yet stay where they are, however many they are, and those behind them go
-on. `passage` says how far back it goes.
+on. `Passage` says how far back it goes.
+
+A next run is due after its row was written. So after a full passage the next one needs to see only
+retries that came due since, and those that were still overdue then (`consumer.journal.pacing`).
+Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from consumer.features.retries.headers import WakeUp
 from consumer.features.retries.next_run import wakeup_of_row
-from consumer.features.retries.passage import Passage
-from consumer.features.retries.wakeup import WakeUp
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
 from consumer.journal import JournalUnavailable, Overdue, Row
+from consumer.journal.pacing import EVER_MS, Span
+from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor
 from consumer.loop.core import Core
 from consumer.status import status_messages
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
+
+
+class Passage:
+    """The passages of one sweeper, one after the other; each may take several sweeps.
+
+    Args:
+        page: how many rows a full page has.
+
+    Attributes:
+        cursor: behind which the next page begins.
+    """
+
+    def __init__(self, page: int) -> None:
+        self.cursor = FROM_THE_OLDEST
+        self._page = page
+        self._topics: Collection[str] = ()
+        self._begin_at(0.0)
+
+    def go_on(self, topics: Collection[str], now_s: float) -> None:
+        """Begin a sweep over these topics.
+
+        With other topics than before all of it begins anew: retries of a paused topic may be old.
+        """
+        if topics != self._topics:
+            self._topics = frozenset(topics)
+            self._begin_at(now_s)
+
+    def within_ms(self, now_s: float) -> int:
+        """Begin a page; return the largest delay, in ms, of the retries that it finds."""
+        if self.cursor != FROM_THE_OLDEST:
+            return EVER_MS if self._span.is_all else self._span.age_ms(now_s)
+        self._began_s, self._took_s, self._oldest_ms = now_s, 0.0, 0
+        return self._span.begin(now_s)
+
+    def read(self, found: Sequence[Overdue], *, took_s: float) -> bool:
+        """Take in a page; return whether the passage ends with it.
+
+        Args:
+            took_s: how long the database took.
+        """
+        self._took_s += took_s
+        self._oldest_ms = max([self._oldest_ms, *(one.late_ms for one in found)])
+        if len(found) == self._page:
+            self.cursor = DueCursor.behind(found[-1].row)
+            return False
+        self.cursor = FROM_THE_OLDEST
+        until_s = self._began_s + self._took_s
+        self._span.looked(self._began_s, until_s, oldest_ms=self._oldest_ms)
+        return True
+
+    def failed(self, *, took_s: float) -> None:
+        """Begin anew: the database gave up on a page."""
+        self.cursor = FROM_THE_OLDEST
+        self._span.ended(self._began_s, self._began_s + self._took_s + took_s)
+
+    def _begin_at(self, now_s: float) -> None:
+        self.cursor = FROM_THE_OLDEST
+        self._span = Span(now_s)
+        self._began_s, self._took_s, self._oldest_ms = now_s, 0.0, 0
+
 
 log = EventLog("onceward.retries")
 

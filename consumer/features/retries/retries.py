@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from consumer.features.retries import next_run
+from consumer.features.retries.headers import retry_topics
 from consumer.features.retries.overdue import OverdueRetries
 from consumer.features.retries.tiers import RetryReader
-from consumer.features.retries.topics import retry_topics
 from consumer.features.retries.wakeups import WakeUps
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Finish

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from consumer.features.outgoing.sending import Sending
-from consumer.features.retries.headers import headers_of
-from consumer.features.retries.topics import retry_topic
-from consumer.features.retries.wakeup import WakeUp
+from consumer.features.retries.headers import WakeUp, headers_of, retry_topic
 from consumer.handlers.backoff import topic_delay_ms
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.outgoing import Outgoing, RecordRefused

@@ -14,10 +14,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from consumer.features.dead_letters.recent_failures import RecentFailures
 from consumer.features.dead_letters.strategies import KEEP, NONE, STOP, strategy_of
 from consumer.features.outcomes.outcomes import outcome_topics
-from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES
+from consumer.features.outgoing.posting import DEAD_LETTERS, OUTCOMES
+from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.rounds import Poster
 from consumer.features.outgoing.sending import Sending
 from consumer.features.waits.ended import End, Right, WaitPlace, doubt, row_of

@@ -3,7 +3,7 @@
 Each partition of a wait topic has one keeper in the group, `<group>.wait`. It reads it from its
 begin, so that it knows all unfinished requests, goes on reading, and commits nothing. It takes over
 requests without a living holder: it writes that it is the holder from now on, and when it reads its
-own record it knows whether it was the first (`consumer.features.waits.table`). Only then the
+own record it knows whether it was the first (`consumer.features.waits.resuming`). Only then the
 request goes into the buffer, like one that was just read and committed. If the process dies
 - before that record: nothing happened, the next keeper does the same;
 - after it: the record names a dead worker, and the next keeper goes on.
@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 from consumer.features.waits.ends import Ends
 from consumer.features.waits.holders import Heartbeats
-from consumer.features.waits.holding import Holding
+from consumer.features.waits.preparing import Holding
 from consumer.features.waits.record import Tombstone, Wait, decode, source_topic
-from consumer.features.waits.resuming import Resuming
-from consumer.features.waits.table import Entry, Table, Taking
+from consumer.features.waits.resuming import Entry, Resuming, Table, Taking
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.intake.kafka_thread import KafkaThread

@@ -1,11 +1,19 @@
-"""Makes a delivery, or a doubt, of a wait record that was taken over."""
+"""Makes a delivery, or a doubt, of a wait record that was taken over.
+
+The order of the log decides. Of several workers that take a request over at once, each writes that
+it is the holder of the next generation; the one whose record stands first has it, and each of them
+sees that when it has read as far as its own record. A tombstone ends all records of its request
+before it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from enum import Enum
+from typing import NamedTuple, Protocol
 
-from consumer.features.waits.record import GIVEN_BACK, Wait
+from consumer.features.waits.record import GIVEN_BACK, Tombstone, Wait
 from consumer.handlers.checks.waits import declared_by, may_run_again
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import RefusedRecord, receive
@@ -13,6 +21,106 @@ from consumer.intake.buffer import Received
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import RedisUnavailable
 from feedback.statuses import Status
+
+
+class Entry(NamedTuple):
+    """An unfinished request; its payload stays in Kafka.
+
+    Args:
+        offset: of its latest wait record.
+        generation, holder, expires_at, effect, in_doubt: as that says.
+    """
+
+    request_id: str
+    offset: int
+    generation: int
+    holder: str | None
+    expires_at: int
+    effect: str | None = None
+    in_doubt: str | None = None
+
+
+class Taking(Enum):
+    """The answer of a record to a taking that we have asked for."""
+
+    OURS = "ours"
+    LOST = "lost"  # another worker was quicker, and has it
+    OVER = "over"  # it had ended before: the record must go again
+
+
+class Table:
+    """The unfinished requests of one partition, by id.
+
+    Args:
+        worker_id: whose takings are waited for.
+    """
+
+    def __init__(self, worker_id: str) -> None:
+        self._worker_id = worker_id
+        self._entries: dict[str, Entry] = {}
+        self._asked: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    @property
+    def asked(self) -> Collection[str]:
+        return self._asked.keys()
+
+    def holders(self) -> set[str]:
+        return {one.holder for one in self if one.holder}
+
+    def ask(self, entry: Entry) -> int:
+        """Note that we ask for this request; return the generation of the taking."""
+        self._asked[entry.request_id] = entry.generation + 1
+        return entry.generation + 1
+
+    def withdraw(self, request_id: str) -> None:
+        """Forget that we asked: the record was not written."""
+        self._asked.pop(request_id, None)
+
+    def apply(self, offset: int, said: Wait | Tombstone) -> Taking | None:
+        """Take in the next record; return its answer to a taking of ours."""
+        if isinstance(said, Tombstone):
+            self._entries.pop(said.request_id, None)
+            return None
+        known = self._entries.get(said.request_id)
+        is_ours = self._is_asked(said)
+        if is_ours:
+            del self._asked[said.request_id]
+        if known is not None and _is_late(said, known):
+            return Taking.LOST if is_ours else None
+        self._entries[said.request_id] = Entry(
+            said.request_id,
+            offset,
+            said.generation,
+            said.holder,
+            said.expires_at,
+            None if said.effect is None else sys.intern(said.effect),
+            None if said.in_doubt is None else sys.intern(said.in_doubt),
+        )
+        if not is_ours:
+            return None
+        return Taking.OVER if known is None else Taking.OURS
+
+    def of(self, request_id: str) -> Entry | None:
+        return self._entries.get(request_id)
+
+    def _is_asked(self, said: Wait) -> bool:
+        is_mine = said.holder == self._worker_id
+        return is_mine and self._asked.get(said.request_id) == said.generation
+
+
+def _is_late(said: Wait, known: Entry) -> bool:
+    """Whether another worker had taken this generation before.
+
+    A first taking is never late: its record was read from the request's own topic again.
+    """
+    is_another = said.holder != known.holder
+    return is_another and 1 < said.generation <= known.generation
 
 
 class StatusReader(Protocol):

@@ -12,12 +12,11 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar, Protocol
 
 from consumer.features.dead_letters.posting import posting_of
-from consumer.features.dead_letters.recent_failures import RecentFailures
-from consumer.features.outgoing.listener import OutgoingListener
+from consumer.features.outgoing.posting import OutgoingListener
+from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.waits.ends import Ends, is_kept
-from consumer.features.waits.holding import ROOM_BYTES, Holding
 from consumer.features.waits.keeper import WaitKeeper
-from consumer.features.waits.preparing import Preparing
+from consumer.features.waits.preparing import ROOM_BYTES, Holding, Preparing
 from consumer.features.waits.record import wait_topic
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery

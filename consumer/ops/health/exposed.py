@@ -14,7 +14,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES, OutgoingListener
+from consumer.features.outgoing.posting import DEAD_LETTERS, OUTCOMES, OutgoingListener
 from consumer.journal import Row
 from consumer.loop.feature import Feature
 from consumer.loop.settlement import Settlement

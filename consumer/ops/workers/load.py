@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from consumer.features.pausing.paused import GUARD
+from consumer.features.pausing.pausing import GUARD
 from consumer.ops.health.vitals import Oldest, Vitals
 from feedback import __version__
 

@@ -1,6 +1,6 @@
 """The lines about later successes. Pure."""
 
-from consumer.dlq.asked_anew import MOST_LINES, asked_anew_lines
+from consumer.dlq.list_hints import MOST_LINES, asked_anew_lines
 from consumer.journal.later_successes import SucceededLater
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from consumer.dlq.holding import RequestHolder, holder_of
 from consumer.dlq.next_commands import next_commands
+from consumer.dlq.report import RequestHolder, holder_of
 from consumer.dlq.timeline_page import holder_words, next_lines
 from consumer.handlers.request import Request
 from consumer.journal.lookup import LeaseRow

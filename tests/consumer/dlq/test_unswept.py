@@ -2,7 +2,7 @@
 
 import json
 
-from consumer.dlq.unswept import unswept_lines
+from consumer.dlq.doubts_list import unswept_lines
 from consumer.journal.doubts import UnsweptClaims, UnsweptFound
 from feedback.errors import ExitCode
 from tests.consumer.dlq.conftest import Dlq

@@ -17,8 +17,7 @@ from consumer.journal import (
     Leases,
     VerdictKind,
 )
-from consumer.journal.errors import Contended, DataRefused, JournalVersionError
-from consumer.journal.faults import translate
+from consumer.journal.errors import Contended, DataRefused, JournalVersionError, translate
 from feedback.errors import ExitCode, NotAvailable, SettingsError
 from onceward.servers.ports import free_port
 from tests.consumer.journal.samples import claim, finish, kinds, new_id

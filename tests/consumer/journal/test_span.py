@@ -1,7 +1,6 @@
 """How far back a look for what waits goes: all the way as often as that is cheap."""
 
-from consumer.journal.pacing import EVER_MS, pause_s
-from consumer.journal.span import MARGIN_S, Span
+from consumer.journal.pacing import EVER_MS, MARGIN_S, Span, pause_s
 
 
 def test_every_look_is_at_everything_while_that_is_quick() -> None:

@@ -1,19 +1,18 @@
 """The registry of unfinished requests: it knows those that wait, and moves those that expired.
 
 ```
-<topic>.<group>.wait ── source ─▶ changes ─▶ table: onceward_wait, and how far it was read
+<topic>.<group>.wait ── source ─▶ facts ─▶ table: onceward_wait, and how far it was read
       ▲                                        │ due, and no living holder (Redis)
       └── tombstone ◀── moving ◀───────────────┘
                           └── letter ─▶ <topic>.<group>.dlq
 ```
 
 `registry` is one process of it, from outage to outage; `held` are the partitions that the group and
-the table say are its own, each one `owned`. `topics` finds the wait topics and names their faults.
-`changes` makes changes of the table from records, pure; `table` stores them, by `partitions` only
-for their owner; `facts` are its rows. `moving` moves expired requests, and says how things stand
-after each step; `letter` makes the letter, pure; `reading` brings records back, since the table has
-no payload. `tally` counts. `rights` lists its
-rights on Kafka, pure.
+the table say are its own. `topics` finds the wait topics, names their faults, and lists the rights
+on Kafka. `facts` are the rows of the table, and its changes, made from records, pure; `table`
+stores them, by `partitions` only for their owner. `moving` moves expired requests, and says how
+things stand after each step; `letter` brings a record back, since the table has no payload, and
+makes the letter. `tally` counts.
 
 Decisions taken, and their cost. The table is a copy of the topics: thrown away, it is read again.
 How far it was read stands beside it, in the same transaction, so that offsets are committed nowhere

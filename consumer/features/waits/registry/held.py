@@ -6,14 +6,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
-from consumer.features.waits.registry.changes import Changes, changes_of
-from consumer.features.waits.registry.facts import Place
-from consumer.features.waits.registry.naming import transactional_prefix
-from consumer.features.waits.registry.owned import Owned
+from consumer.features.waits.registry.facts import Changes, Owned, Place, changes_of
 from consumer.features.waits.registry.partitions import LeaseLost
 from consumer.features.waits.registry.table import WaitTable
 from consumer.features.waits.registry.tally import RegistryCounts
-from consumer.features.waits.registry.topics import WaitTopic
+from consumer.features.waits.registry.topics import WaitTopic, transactional_prefix
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, OncewardError
 from feedback.kafka.fencing import Fences

@@ -35,16 +35,15 @@ from typing import Protocol
 
 from consumer.features.dead_letters.letter import ROOM_BYTES
 from consumer.features.waits.record import Wait, decode, tombstone
-from consumer.features.waits.registry.facts import Expiry, Unfinished
+from consumer.features.waits.registry.facts import Expiry, Owned, Unfinished
 from consumer.features.waits.registry.held import PartitionsOwned
 from consumer.features.waits.registry.letter import (
     EXPIRED,
     letter_of,
     named_wait_record,
+    records_at,
     wait_record_name,
 )
-from consumer.features.waits.registry.owned import Owned
-from consumer.features.waits.registry.reading import records_at
 from consumer.features.waits.registry.table import WaitTable
 from consumer.features.waits.registry.tally import RegistryCounts
 from feedback.errors import InvalidMessage

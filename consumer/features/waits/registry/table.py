@@ -17,8 +17,8 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection, bindparam, func, select
 
 from consumer.features.waits.registry import batches
-from consumer.features.waits.registry.changes import Changes
 from consumer.features.waits.registry.facts import (
+    Changes,
     Expiry,
     Opened,
     PartitionContent,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from consumer.features.waits.registry.changes import Changes
-from consumer.features.waits.registry.facts import PartitionContent, Place
+from consumer.features.waits.registry.facts import Changes, PartitionContent, Place
 from feedback.logs import EventLog
 
 log = EventLog("onceward.waits")

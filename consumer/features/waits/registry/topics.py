@@ -13,7 +13,59 @@ from feedback.kafka.errors import TopicRefused
 from feedback.kafka.topics import CLEANUP, COMPACT, topic_setting
 from feedback.logs import EventLog
 from feedback.outages import OutageLog
-from feedback.settings.settings import KafkaSection
+from feedback.records.dead_letter_topics import dead_letter_topic
+from feedback.rights.needed import KafkaRight, Resource
+from feedback.settings.settings import KafkaSection, Settings
+
+
+def group_of(group: str) -> str:
+    """Return the consumer group of a group's registries.
+
+    >>> group_of("payments")
+    'payments.expire'
+    """
+    return f"{group}.expire"
+
+
+def transactional_prefix(group: str) -> str:
+    """Return the beginning of their transactional ids; topic and partition follow.
+
+    >>> transactional_prefix("payments")
+    'onceward.payments.expire.'
+    """
+    return f"onceward.{group_of(group)}."
+
+
+_READ, _WRITE = frozenset({"Read"}), frozenset({"Write"})
+_CONFIGS, _DESCRIBE = frozenset({"DescribeConfigs"}), frozenset({"Describe"})
+
+
+def registry_rights(settings: Settings, sources: Collection[str]) -> list[KafkaRight]:
+    """Return the rights of a registry.
+
+    Args:
+        sources: the topics whose requests wait.
+
+    Raises:
+        SettingsError: a name would be longer than Kafka allows.
+    """
+    group = settings.kafka.group
+    making = frozenset({"Create"}) if settings.worker.create_topics else frozenset()
+    rights: list[KafkaRight] = []
+    for one in sources:
+        letters = dead_letter_topic(one, group)
+        rights += [
+            KafkaRight(Resource.TOPIC, wait_topic(one, group), _READ | _WRITE, _CONFIGS),
+            KafkaRight(Resource.TOPIC, letters, _READ | _WRITE | making),
+            KafkaRight(Resource.TOPIC, one, _DESCRIBE, _CONFIGS),
+        ]
+    name = transactional_prefix(group)
+    return [
+        *rights,
+        KafkaRight(Resource.GROUP, group_of(group), _READ),
+        KafkaRight(Resource.TRANSACTIONAL_ID, name, _WRITE, is_prefix=True),
+    ]
+
 
 log = EventLog("onceward.waits")
 

@@ -1,7 +1,7 @@
 """A copy of the open requests on PostgreSQL, and no index on a column that a run changes.
 
 Workers of an earlier version read the older indexes: the next `migrate` takes these away (see
-`consumer.journal.older_indexes`). SQLite keeps them.
+`consumer.journal.schema`). SQLite keeps them.
 """
 
 from __future__ import annotations

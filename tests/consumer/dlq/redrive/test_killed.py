@@ -115,7 +115,7 @@ EVERYTHING = RedrivePlan(Filter())
 @pytest.fixture(autouse=True)
 def _the_dead_are_gone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let a process that was killed here count as gone, though this one lives; pages are small."""
-    monkeypatch.setattr("consumer.dlq.redrive.process.is_gone", lambda owner: True)
+    monkeypatch.setattr("consumer.dlq.unfinished.is_gone", lambda owner: True)
     monkeypatch.setattr("feedback.kafka.scan.PAGE_RECORDS", PAGE)
     yield
 
@@ -221,7 +221,7 @@ def test_a_redrive_that_lives_elsewhere_is_left_to_it(
     planted: Planted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redrive_id = cut(planted, "after a reopening")
-    monkeypatch.setattr("consumer.dlq.redrive.process.is_gone", lambda owner: False)
+    monkeypatch.setattr("consumer.dlq.unfinished.is_gone", lambda owner: False)
     how = How()
     how.stopping.set()
     with pytest.raises(NotResumed, match="goes on in the process"):

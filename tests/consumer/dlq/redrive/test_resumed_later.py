@@ -6,8 +6,8 @@ import threading
 import pytest
 from sqlalchemy import NullPool, create_engine, insert, select
 
-from consumer.dlq.asked_anew import MOST_ASKED
 from consumer.dlq.filter import Filter
+from consumer.dlq.list_hints import MOST_ASKED
 from consumer.dlq.redrive.endings import print_ending
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import RedrivePlan
@@ -56,7 +56,7 @@ def test_a_resume_asks_where_it_is_too_much_to_look_through(
     planted: Planted, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redrive_id = cut(planted, "after a reopening that saves a page")
-    monkeypatch.setattr("consumer.dlq.asked_anew.MOST_ASKED", 10)
+    monkeypatch.setattr("consumer.dlq.list_hints.MOST_ASKED", 10)
     assert MOST_ASKED > LETTERS
     refused = dlq(planted.config, "redrive", "--resume", redrive_id)
     assert refused.code == ExitCode.BAD_ANSWER and "others may have succeeded" in refused.stderr

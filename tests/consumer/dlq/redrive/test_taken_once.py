@@ -41,7 +41,7 @@ SET = Setting.parse("n=5")
 
 @pytest.fixture(autouse=True)
 def _the_dead_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consumer.dlq.redrive.process.is_gone", lambda owner: True)
+    monkeypatch.setattr("consumer.dlq.unfinished.is_gone", lambda owner: True)
 
 
 @pytest.fixture

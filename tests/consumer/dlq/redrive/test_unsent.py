@@ -25,7 +25,7 @@ SET = Setting.parse("filling=x")
 @pytest.fixture
 def cut(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return `cut(setting)`: a redrive of one letter, killed before it sends; returns its id."""
-    monkeypatch.setattr("consumer.dlq.redrive.process.is_gone", lambda owner: True)
+    monkeypatch.setattr("consumer.dlq.unfinished.is_gone", lambda owner: True)
 
     def killed(setting: Setting | None) -> str:
         where = PLACES["after the first reopening"]

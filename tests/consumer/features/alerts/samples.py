@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer.features.alerts.event import AlertKind, Event
-from consumer.features.alerts.grouping import Alert
+from consumer.features.alerts.alerts import FailureBurst
+from consumer.features.alerts.grouping import Alert, AlertKind, Event
 from consumer.features.alerts.message import AlertSender
-from consumer.features.alerts.noticing import FailureBurst
 
 NOW_MS = 1_700_000_000_000
 SENDER = AlertSender("shop", "host-1-abc", "payments.toml")

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from consumer.features.alerts import grouping, outlet
+from consumer.features.alerts import grouping, message
 from consumer.features.alerts.alerts import Alerts
 from consumer.features.alerts.alerts import make as make_alerts
 from consumer.features.alerts.grouping import Alert
-from consumer.features.alerts.outlet import Outlet
-from consumer.features.outgoing.listener import DEAD_LETTERS, WRITTEN
+from consumer.features.alerts.message import Outlet
+from consumer.features.outgoing.posting import DEAD_LETTERS, WRITTEN
 from consumer.journal import Row
 from feedback.clock import monotonic_s
 from feedback.observer import Observer
@@ -57,7 +57,7 @@ def metrics() -> Counting:
 def make(metrics: Counting, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeAlerts]:
     """Return a factory of alerts that were started, with short times."""
     monkeypatch.setattr(grouping, "GATHER_S", 0.1)
-    monkeypatch.setattr(outlet, "FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(message, "FIRST_PAUSE_S", 0.1)
     started: list[Alerts] = []
 
     def made(**section: Any) -> Alerts:

@@ -1,7 +1,13 @@
 """One alert of many events, and silence between two of a kind."""
 
-from consumer.features.alerts.event import AlertKind
-from consumer.features.alerts.grouping import GATHER_S, MOST_CODES, MOST_IDS, OTHER, Grouping
+from consumer.features.alerts.grouping import (
+    GATHER_S,
+    MOST_CODES,
+    MOST_IDS,
+    OTHER,
+    AlertKind,
+    Grouping,
+)
 from tests.consumer.features.alerts.samples import event
 
 EVERY_S = 300.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from consumer.features.alerts.event import AlertKind
+from consumer.features.alerts.grouping import AlertKind
 from consumer.features.alerts.message import (
     DETAIL_LIMIT,
     TEXT_LIMIT,

@@ -1,8 +1,8 @@
 """Which failures are news."""
 
-from consumer.features.alerts import noticing as module
-from consumer.features.alerts.event import AlertKind, Event
-from consumer.features.alerts.noticing import FORGOTTEN_AFTER_S, FailureBurst, Noticing
+from consumer.features.alerts import alerts as module
+from consumer.features.alerts.alerts import FORGOTTEN_AFTER_S, FailureBurst, Noticing
+from consumer.features.alerts.grouping import AlertKind, Event
 from tests.consumer.features.alerts.samples import NOW_MS, failure
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consumer.features.alerts.outlet import AT_ONCE, LONGEST_PAUSE_S, MOST_WAITING, TRIES, Outlet
+from consumer.features.alerts.message import AT_ONCE, LONGEST_PAUSE_S, MOST_WAITING, TRIES, Outlet
 from feedback.logs import event_of
 from feedback.observer import Observer
 from tests.consumer.features.alerts.samples import SENDER, alert

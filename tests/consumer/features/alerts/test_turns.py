@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumer.features.alerts.event import AlertKind
-from consumer.features.alerts.turns import Turns
+from consumer.features.alerts.alerts import Turns
+from consumer.features.alerts.grouping import AlertKind
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection

@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import pytest
 
 from consumer.features.dead_letters.dead_letters import DeadLetters
-from consumer.features.dead_letters.recent_failures import RecentFailures
 from consumer.features.dead_letters.strategies import DROP, KEEP
 from consumer.features.outgoing import rounds as module
-from consumer.features.outgoing.listener import OutgoingListener
-from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.posting import OutgoingListener, Posted
+from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.journal import JournalUnavailable
 from consumer.journal.records import Row
 from consumer.journal.waiting import Cursor, OwedCount, OwedRow

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from consumer.features.retries.headers import retry_topics
 from consumer.features.retries.retries import Retries
-from consumer.features.retries.topics import retry_topics
 from consumer.handlers.dead_letters.declaring import in_group
 from consumer.handlers.dead_letters.on_error import OnError
 from consumer.handlers.declaration import Handler

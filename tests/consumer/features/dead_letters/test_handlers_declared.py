@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from consumer.features.retries.topics import retry_topics
+from consumer.features.retries.headers import retry_topics
 from consumer.handlers.dead_letters.declaring import ENDLESS_S, in_group
 from consumer.handlers.dead_letters.endless import ENDLESS
 from consumer.handlers.dead_letters.on_error import OnError

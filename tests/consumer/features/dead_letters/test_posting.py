@@ -6,9 +6,9 @@ import pytest
 
 from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS
 from consumer.features.dead_letters.posting import LetterPosting
-from consumer.features.dead_letters.recent_failures import RecentFailures
 from consumer.features.outgoing import posting as module
 from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.journal.waiting import OwedRow
 from consumer.pool.outcome import Raised
 from feedback.errors import KafkaUnavailable

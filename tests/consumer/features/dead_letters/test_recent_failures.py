@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.features.dead_letters.recent_failures import ENTRY_BYTES, RecentFailures
+from consumer.features.outgoing.recent_runs import ENTRY_BYTES, RecentFailures
 from consumer.pool.outcome import Raised
 from feedback.clock import monotonic_s
 from tests.consumer.samples import record

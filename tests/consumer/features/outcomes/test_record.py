@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from consumer.features.outcomes.recent_ends import RecentEnds
-from consumer.features.outcomes.record import ROOM_BYTES, OutcomeRecord, value_of
+from consumer.features.outcomes.outcomes import ROOM_BYTES, OutcomeRecord, value_of
+from consumer.features.outgoing.recent_runs import RecentEnds
 from feedback.errors import InvalidMessage
 from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.features.pausing.guard import Change, Guard
-from consumer.features.pausing.ways import FINE, FailureKind
+from consumer.features.pausing.guard import FINE, Change, FailureKind, Guard
 
 DOWN = FailureKind("HANDLER_ERROR", "ConnectionError")
 SLOW = FailureKind("TIMEOUT")

@@ -8,10 +8,8 @@ from dataclasses import replace
 import pytest
 
 from consumer.features.pausing import pausing as module
-from consumer.features.pausing.guard import Guard
-from consumer.features.pausing.listener import PauseListener
-from consumer.features.pausing.pausing import Pausing
-from consumer.features.pausing.ways import FailureKind
+from consumer.features.pausing.guard import FailureKind, Guard
+from consumer.features.pausing.pausing import PauseListener, Pausing
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
 from consumer.journal.pauses import PauseRow

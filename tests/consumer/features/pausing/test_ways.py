@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from consumer.features.pausing.ways import FINE, FailureKind, way_of
+from consumer.features.pausing.guard import FINE, FailureKind, way_of
 from consumer.loop.continuation import After, continuation
 from consumer.loop.settlement import Settlement
 from consumer.pool.outcome import Raised

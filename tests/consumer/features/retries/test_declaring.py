@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.features.retries.topics import retry_topics
+from consumer.features.retries.headers import retry_topics
 from consumer.handlers.backoff import Fixed, Tiers
 from consumer.handlers.declaration import Handler, HandlerDefinitionError
 from consumer.handlers.decorator import handler

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.features.retries.headers import headers_of, read
-from consumer.features.retries.wakeup import WakeUp
+from consumer.features.retries.headers import WakeUp, headers_of, read
 from consumer.features.retries.wakeups import record_of
 from consumer.handlers.backoff import Tiers
 from feedback.errors import InvalidMessage

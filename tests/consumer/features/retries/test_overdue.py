@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from consumer.features.retries import overdue
+from consumer.features.retries.headers import WakeUp
 from consumer.features.retries.overdue import (
     ASKED_LIMIT,
     FIRST_PAUSE_S,
@@ -16,17 +17,15 @@ from consumer.features.retries.overdue import (
     PAGE,
     PAGES,
     OverdueRetries,
+    Passage,
 )
-from consumer.features.retries.passage import Passage
-from consumer.features.retries.wakeup import WakeUp
 from consumer.handlers.backoff import Tiers
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
 from consumer.journal import JournalUnavailable, Overdue, Row
-from consumer.journal.pacing import EVER_MS, pause_s
+from consumer.journal.pacing import EVER_MS, MARGIN_S, pause_s
 from consumer.journal.records import NEVER_RETRIED
 from consumer.journal.retrying import DueCursor
-from consumer.journal.span import MARGIN_S
 from consumer.loop.scheduler import Scheduler
 from feedback.errors import KafkaUnavailable
 from feedback.settings.settings import load

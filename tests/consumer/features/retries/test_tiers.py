@@ -13,10 +13,8 @@ import pytest
 from consumer.features.pausing.guard import Guard
 from consumer.features.pausing.pausing import Pausing
 from consumer.features.retries import tiers
-from consumer.features.retries.headers import Due, read
+from consumer.features.retries.headers import Due, WakeUp, read, retry_topics
 from consumer.features.retries.tiers import RetryReader
-from consumer.features.retries.topics import retry_topics
-from consumer.features.retries.wakeup import WakeUp
 from consumer.features.retries.wakeups import record_of
 from consumer.handlers.backoff import Tiers as Delays
 from consumer.handlers.delivery import Delivery

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from consumer.features.dead_letters.recent_failures import RecentFailures
-from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES
-from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.posting import DEAD_LETTERS, OUTCOMES, Posted
+from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.sending import BATCH
 from consumer.features.waits.ends import Ends
 from consumer.features.waits.record import STATUS, Tombstone, Wait, decode

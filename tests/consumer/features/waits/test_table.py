@@ -7,7 +7,7 @@ import random
 import pytest
 
 from consumer.features.waits.record import GIVEN_BACK, Tombstone, Wait
-from consumer.features.waits.table import Table, Taking
+from consumer.features.waits.resuming import Table, Taking
 from feedback.records.envelope import Record
 
 RECORD = Record("payments", 0, 1, 5, None, b"v", ())

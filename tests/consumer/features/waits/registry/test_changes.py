@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumer.features.waits.record import Wait, encode, tombstone
-from consumer.features.waits.registry.changes import changes_of
+from consumer.features.waits.registry.facts import changes_of
 from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import Record
 

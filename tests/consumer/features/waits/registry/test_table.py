@@ -7,8 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from consumer.features.waits.registry.changes import Changes
-from consumer.features.waits.registry.facts import Unfinished
+from consumer.features.waits.registry.facts import Changes, Unfinished
 from consumer.features.waits.registry.partitions import LeaseLost
 from consumer.features.waits.registry.table import WaitTable
 from tests.eventually import eventually
