@@ -31,6 +31,8 @@ the journal each time: a list of 100,000 letters takes 100 queries of 1,000 ids.
 grow with the number of letters: they pass in pages, the list stores only the newest few, the counts
 have a limit of names, and a table on disk finds the letters that were written twice.
 
+A server that is away is a NotAvailable, whose text says which one; no docstring repeats it.
+
 Not obvious: everything in a letter was written by somebody else. A terminal gets it through
 `printable` and never as rich's markup. Numbers and times are accepted only in ranges that our types
 can store.

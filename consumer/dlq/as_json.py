@@ -76,11 +76,7 @@ def failure_facts(failure: Failure) -> dict[str, Any]:
 
 
 def letter_json(letter: Letter, *, value: bool) -> dict[str, Any]:
-    """Return all fields of a letter.
-
-    Args:
-        value: whether to include its value.
-    """
+    """Return all fields of a letter."""
     record = letter.record
     whole = {
         "request_id": letter.request_id,
@@ -98,7 +94,6 @@ def report_json(report: RequestReport, *, value: bool, config: str | None = None
 
     Args:
         value: whether to include its value and the letters' values.
-        config: of `--config`, for the commands.
     """
     row = None
     if report.row is not None:
@@ -162,11 +157,7 @@ def utf8_or_none(raw: bytes | None) -> str | None:
 
 
 def summary_json(tally: Tally, *, bars: int) -> dict[str, Any]:
-    """Return the summary of all letters of a list.
-
-    Args:
-        bars: how many steps of time at most.
-    """
+    """Return the summary of all letters of a list."""
     return {
         "shown": tally.shown,
         "states": {one.value: tally.states[one] for one in LetterState if tally.states[one]},

@@ -18,9 +18,6 @@ class Decoded(NamedTuple):
 
     Args:
         kind: `null`, `JSON`, `text` or `bytes`.
-        size_bytes: how many there are.
-        text: printable, cut.
-        cut: whether there is more.
     """
 
     kind: str

@@ -92,11 +92,7 @@ class DoubtsToExport:
         self.unswept = NOTHING_UNSWEPT
 
     def pages(self) -> Iterator[list[dict[str, Any]]]:
-        """Yield the rows, page by page.
-
-        Raises:
-            NotAvailable: the journal is away.
-        """
+        """Yield the rows, page by page."""
         settings, read = self._settings, 0
         with ExitStack() as stack:
             doubts = stack.enter_context(Doubts.from_settings(settings))
@@ -118,11 +114,7 @@ class DoubtsToExport:
 
 
 def doubt_row(row: Row, record: Record | None, *, group: str) -> dict[str, Any]:
-    """Return all columns of a doubt. Pure.
-
-    Args:
-        record: of the request; None where it is not known.
-    """
+    """Return all columns of a doubt. Pure."""
     letter = as_letter(row)
     if record is not None:
         time = record.timestamp_ms if record.timestamp_ms >= 0 else None

@@ -75,7 +75,6 @@ class DoubtsFound:
 
     Attributes:
         counts: of all of them.
-        newest: the newest ones, the newest of them first.
         unswept: the claims that may become further ones, whatever the filter.
     """
 
@@ -97,14 +96,7 @@ def require_doubts_alone(given: Given) -> None:
 
 
 def doubts_of(settings: Settings, given: Given, *, limit: int) -> DoubtsFound:
-    """Return the group's open doubts that the filter takes.
-
-    Args:
-        limit: how many of the newest are returned; all are counted.
-
-    Raises:
-        NotAvailable: the journal is away.
-    """
+    """Return the group's open doubts that the filter takes."""
     with Doubts.from_settings(settings) as doubts:
         # Before the doubts: a claim that is swept between the two is counted twice, never missed.
         unswept = doubts.unswept()
@@ -113,11 +105,7 @@ def doubts_of(settings: Settings, given: Given, *, limit: int) -> DoubtsFound:
 
 
 def count_open_doubts(settings: Settings) -> tuple[int, UnsweptFound]:
-    """Return how many doubts of the group are open, and what may become further ones.
-
-    Raises:
-        NotAvailable: the journal is away.
-    """
+    """Return how many doubts of the group are open, and what may become further ones."""
     with Doubts.from_settings(settings) as doubts:
         unswept = doubts.unswept()
         return doubts.count(), unswept
@@ -152,11 +140,7 @@ def doubts_page(found: DoubtsFound) -> RenderableType:
 
 
 def doubt_lines(found: DoubtsFound, *, config: str | None) -> Iterator[str]:
-    """Yield the doubts as lines that no terminal may wrap: a command is pasted as it stands.
-
-    Args:
-        config: of `--config`, which each command gets as well.
-    """
+    """Yield the doubts as lines that no terminal may wrap: a command is pasted as it stands."""
     yield from unswept_lines(found.unswept)
     if found.newest:
         yield "The effect of each may have happened. Say between the quotes how you know:"

@@ -173,13 +173,7 @@ def _whole_or_not(path: Path) -> Iterator[BinaryIO]:
 
 
 class ParquetSheet:
-    """Collects rows and writes them group by group.
-
-    Args:
-        arrow: the module.
-        schema: of the columns.
-        writer: takes the groups.
-    """
+    """Collects rows and writes them group by group."""
 
     def __init__(self, arrow: Any, schema: Any, writer: Any) -> None:
         self._arrow = arrow

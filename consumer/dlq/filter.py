@@ -17,13 +17,7 @@ class Filter:
     """Conditions that a letter must meet, all of them. Any value of a condition will do.
 
     Attributes:
-        ids: request ids.
-        reasons: short labels, as `list` counts them.
-        codes: codes of FAILED requests.
         classes: exception classes, whole or without their package.
-        topics: those that the failed records were read from.
-        since_ms: epoch ms; failed then or later.
-        until_ms: epoch ms; failed before.
         text: part of the exception's message, in any case.
         key: the record's key, as text.
         states: the states of their requests.

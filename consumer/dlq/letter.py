@@ -26,7 +26,6 @@ class Original(NamedTuple):
     """Where the failed record was read; a field that the headers lack is None.
 
     Attributes:
-        timestamp_ms: epoch ms.
         key: as text, cut; the letter's own key is whole.
     """
 
@@ -48,9 +47,6 @@ class Failure(NamedTuple):
         code: the code of the FAILED request, where the letter is one of ours.
         stage: how far the request came.
         attempts: how many runs it had; 0 for one that was refused at once.
-        first_failed_at: epoch ms.
-        failed_at: epoch ms.
-        redrive_count: how often it was sent back before.
         group: the consumer group or application that failed.
     """
 
@@ -74,10 +70,8 @@ class Letter(NamedTuple):
     """One record of a dead letter topic, with the failure that it describes.
 
     Attributes:
-        record: the unchanged record: place, time, key, value and headers.
         request_id: the one in its header; else made of the failed record's place, where that is
             known whole; else of the letter's own place.
-        failure: the one that its headers describe.
         key: that of the failed record; the letter's own, but for dialects that replace it.
     """
 

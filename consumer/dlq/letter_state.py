@@ -60,9 +60,6 @@ def state_of(
     """Return the state of a letter's request.
 
     Args:
-        row: that of its request; None where there is none.
-        actions: those of people on the request, in the journal's order.
-        now: epoch ms, by the database's clock.
         is_unsent: whether an unfinished redrive has it, and may not have sent it.
     """
     if row is None and is_unsent:
@@ -85,22 +82,14 @@ def state_of(
 
 
 class LetterStates:
-    """Asks the journal for the states of letters. Belongs to one thread.
-
-    Args:
-        lookup: the journal, for reading.
-    """
+    """Asks the journal for the states of letters. Belongs to one thread."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._unsent: frozenset[str] | None = None
 
     def of(self, letters: Sequence[Letter]) -> list[LetterState]:
-        """Return the state of each.
-
-        Raises:
-            JournalUnavailable: the journal is away.
-        """
+        """Return the state of each."""
         if self._unsent is None:
             unfinished = self._lookup.unfinished()
             self._unsent = frozenset(name for one in unfinished for name in one.requests)

@@ -24,11 +24,7 @@ MOST_LINES = 20
 
 
 def asked_anew(settings: Settings, request_ids: Iterable[str]) -> SucceededLater:
-    """Return the later successes of the first `MOST_ASKED` failures; see `LaterSuccesses.of`.
-
-    Raises:
-        NotAvailable: the journal is away.
-    """
+    """Return the later successes of the first `MOST_ASKED` failures; see `LaterSuccesses.of`."""
     given = iter(request_ids)
     asked = list(islice(given, MOST_ASKED))
     with LaterSuccesses.from_settings(settings) as successes:
@@ -60,14 +56,7 @@ def _lines(named: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class ListHints:
-    """The facts beside a list; empty where the journal was not asked.
-
-    Attributes:
-        doubts: how many requests of the group are in doubt; None where that was not asked.
-        unswept: the claims that may become doubts.
-        later: later requests of the listed letters' keys.
-        unfinished: the redrives that may have left requests unsent.
-    """
+    """The facts beside a list; empty where the journal was not asked."""
 
     doubts: int | None = None
     unswept: UnsweptFound = NOTHING_UNSWEPT
@@ -80,9 +69,6 @@ def hints_of(settings: Settings, tally: Tally, *, asks_doubts: bool) -> ListHint
 
     Args:
         asks_doubts: whether the list is of the whole group, so that its doubts belong to it.
-
-    Raises:
-        NotAvailable: the journal is away.
     """
     doubts, unswept = count_open_doubts(settings) if asks_doubts else (None, NOTHING_UNSWEPT)
     is_open = (one.request_id for one in tally.newest() if one.state is LetterState.OPEN)
@@ -91,11 +77,7 @@ def hints_of(settings: Settings, tally: Tally, *, asks_doubts: bool) -> ListHint
 
 
 def hint_lines(hints: ListHints, *, config: str | None) -> Iterator[str]:
-    """Yield the hints below a list. Pure.
-
-    Args:
-        config: of `--config`, which each command gets as well.
-    """
+    """Yield the hints below a list. Pure."""
     yield from asked_anew_lines(hints.later)
     yield from unswept_lines(hints.unswept)
     yield from unfinished_lines(hints.unfinished, config=config)

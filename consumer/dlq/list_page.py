@@ -40,8 +40,6 @@ def list_page(tally: Tally, *, width: int, doubts: int = 0, now: int) -> Rendera
     """Return the page.
 
     Args:
-        width: of the terminal.
-        now: epoch ms.
         doubts: how many requests of the group are in doubt, most of them without a letter.
     """
     parts: list[RenderableType] = [_heading(tally)]

@@ -94,10 +94,6 @@ def judged_letters(
 ) -> Iterator[list[Judged]]:
     """Yield the letters that exist now and match, page by page, each once.
 
-    Args:
-        ask_journal: whether to ask the journal for the states of their requests.
-        advance: called with the number of records read, and their total.
-
     Raises:
         NotAvailable: Kafka or the journal is away, or a topic does not exist.
     """
@@ -124,7 +120,6 @@ def tally_of(pages: Iterator[list[Judged]], *, shown: Collection[LetterState], l
 
     Args:
         shown: the states that are listed too, not only counted.
-        limit: how many letters are stored for the list.
     """
     tally = Tally(limit)
     for page in pages:

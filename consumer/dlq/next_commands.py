@@ -36,11 +36,7 @@ class NextCommand:
 
 
 def next_commands(report: RequestReport, *, config: str | None = None) -> list[NextCommand]:
-    """Return the commands that could come next, the likeliest first; none for an id that is none.
-
-    Args:
-        config: of `--config`, which each command gets as well.
-    """
+    """Return the commands that could come next, the likeliest first; none for no id."""
     try:
         check_request_id(report.request_id)
     except InvalidMessage:

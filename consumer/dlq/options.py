@@ -28,7 +28,6 @@ class Given:
     """The values of the options that choose letters.
 
     Attributes:
-        filter: which letters are meant.
         topics: read the dead letter topics of these; by default of all the group's topics.
         dlqs: read dead letter topics by their own names instead.
     """

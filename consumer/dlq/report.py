@@ -70,16 +70,10 @@ class RequestReport:
         state: the state of the last letter; None without one.
         row: None where the journal has nothing, or was not asked.
         runs: those before the row's.
-        status: the status that a client sees; None where Redis is away.
-        away: why the status is not known.
-        letters_away: why the letters are not known; None where they were read.
         payload: for a resend; None once it has ended.
-        holder: the worker that has it now.
-        pause: that of its topic.
         verdict: whether its last letter could be sent back; None without one.
         unsent_by: the redrive that has it and may not have sent it; its owner is a process at work.
         dlqs: the dead letter topics that were named to look in.
-        now: epoch ms, by the database's clock where there is a row.
     """
 
     request_id: str

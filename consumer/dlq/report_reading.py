@@ -67,9 +67,7 @@ def report_of(
     """Return all that is known of a request.
 
     Args:
-        given: where to look for letters.
         ask_journal: whether the journal is asked; a request of another system has no row there.
-        advance: called with the number of records read, and their total.
 
     Raises:
         NotAvailable: the journal is away, or a topic does not exist.

@@ -35,7 +35,6 @@ def show_page(
     """Return the page.
 
     Args:
-        width: of the terminal.
         value_limit: so many characters of the value at most; None hides it.
     """
     first = (request_panel(report, is_value_shown=value_limit is not None), timeline_panel(report))

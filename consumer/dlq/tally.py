@@ -122,9 +122,6 @@ class Names:
 class Tally:
     """The counts, and the newest letters.
 
-    Args:
-        limit: how many of the newest letters are stored for the list.
-
     Attributes:
         states: of all letters that the filter takes, listed or not.
         shown: how many are listed; the other counts are of these only.

@@ -51,8 +51,6 @@ class TimelineEvent(NamedTuple):
 
     Args:
         at: epoch ms; it may lie ahead.
-        name: the state, code, reason or action.
-        by: the worker or person.
         detail: a message, a place or a reason in words.
     """
 

@@ -53,11 +53,7 @@ def is_at_work(owner: str | None, silent_ms: int) -> bool:
 
 
 def unfinished_of(settings: Settings) -> list[UnfinishedRedrive]:
-    """Return the group's unfinished redrives, without the owners that have certainly ended.
-
-    Raises:
-        NotAvailable: the journal is away.
-    """
+    """Return the group's unfinished redrives, without the owners that have certainly ended."""
     with Lookup.from_settings(settings) as lookup:
         return [_with_owner_at_work(one) for one in lookup.unfinished()]
 

@@ -42,6 +42,9 @@ costs the whole transaction: it is halved until the offender is alone, which tak
 before it is overwritten, so a verdict is never a guess. Of the two databases only the way a batch
 reaches them, the clock and the locks differ; the same tests run on both.
 
+Names. A `row` is a request as it stands, None where it has none. Times are epoch ms by the clock of
+the database, and so is `now`; `result` is JSON text.
+
 Not obvious: A first claim is answered without reading its row back. A row of state EXPIRED, a
 refusal, or one that is SKIPPED by another has no `claimed_at`: it never ran. The version table of
 Alembic has a name of its own, because a user's tables may be in the same database.

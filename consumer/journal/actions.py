@@ -40,8 +40,6 @@ class Action(NamedTuple):
 
     Args:
         request_id: None where it was done to a whole redrive.
-        at: epoch ms, by the database's clock.
-        generation: of the request's row at that time; None where it has none.
     """
 
     request_id: str | None

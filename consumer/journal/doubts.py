@@ -25,11 +25,7 @@ MOST_OWNERS = 20
 
 
 class DoubtCount(NamedTuple):
-    """The open doubts of a topic.
-
-    Args:
-        oldest_ms: the age of the oldest, by the database's clock.
-    """
+    """The open doubts of a topic."""
 
     topic: str
     requests: int
@@ -37,11 +33,7 @@ class DoubtCount(NamedTuple):
 
 
 class UnsweptClaims(NamedTuple):
-    """Claims of a worker without a lease whose effect was entered: no sweep has settled them yet.
-
-    Args:
-        since: epoch ms; the first of the effects.
-    """
+    """Claims of a worker without a lease whose effect was entered: not swept yet."""
 
     worker_id: str
     requests: int
@@ -73,11 +65,7 @@ class Doubts(GroupJournal):
         self.close()
 
     def pages(self, *, page_rows: int = PAGE_ROWS) -> Iterator[list[Row]]:
-        """Yield the rows in doubt, page by page; one that begins meanwhile may be missed.
-
-        Raises:
-            JournalUnavailable: ask again.
-        """
+        """Yield the rows in doubt, page by page; one that begins meanwhile may be missed."""
         behind: tuple[str, int, str] = ("", -1, "")
         names = ("behind_topic", "behind_time", "behind_id")
         is_last = False
@@ -95,11 +83,7 @@ class Doubts(GroupJournal):
             is_last = len(rows) < page_rows
 
     def count(self) -> int:
-        """Return how many there are.
-
-        Raises:
-            JournalUnavailable: ask again.
-        """
+        """Return how many there are."""
         with self._session.transaction(read_only=True) as connection:
             return sum(one.requests for one in count_doubts(connection, self._group))
 
@@ -108,9 +92,6 @@ class Doubts(GroupJournal):
 
         Only the index of the claims is read: 100 of dead workers among a million rows take
         PostgreSQL 0.3 ms.
-
-        Raises:
-            JournalUnavailable: ask again.
         """
         given = {"this_group": self._group}
         with self._session.transaction(read_only=True) as connection:

@@ -44,7 +44,6 @@ class PruneMark(NamedTuple):
 
     Args:
         next_offset: behind the last record of which a row was forgotten.
-        deadline_at: epoch ms, the latest deadline of those.
     """
 
     next_offset: int

@@ -16,11 +16,12 @@ from feedback.settings.settings import Settings
 class GroupJournal:
     """The journal of one group; for one thread, on a connection of its own.
 
-    It connects when it is first used, and again by itself after a fault.
+    It connects when it is first used, and again by itself after a fault. Each method raises
+    JournalUnavailable where the database is away, and JournalVersionError where its tables are
+    missing. A call may be repeated: the outcome of a write is unknown then.
 
     Args:
         url: `sqlite:///path` or `postgresql+psycopg://...`.
-        group: the consumer group.
         statement_timeout_s: the longest wait for a connection, for a lock and for a statement,
             each.
 
@@ -78,7 +79,6 @@ class ActingJournal(GroupJournal):
 
         Raises:
             JournalVersionError: it has none, older or newer ones.
-            JournalUnavailable: the database is away.
         """
         with self._session.transaction(read_only=True) as connection:
             check_version(connection)

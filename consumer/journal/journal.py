@@ -90,10 +90,6 @@ class Journal(SweptJournal):
             tried: requests whose claims were part of a call of unknown outcome, or whose run was
                 granted and never begun: such a claim of its own that is not among `held` is
                 granted again (docs: How it works).
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; the same call may be repeated.
-            JournalVersionError: the journal's tables are missing.
         """
         work = Work(
             own_runs=own_runs,
@@ -120,11 +116,7 @@ class Journal(SweptJournal):
         return applied
 
     def own_claims(self) -> list[Row]:
-        """Return the claims that this worker has not finished, as far as the database knows.
-
-        Raises:
-            JournalUnavailable: as for `apply`.
-        """
+        """Return the claims that this worker has not finished, as far as the database knows."""
         with self._session.transaction(read_only=True) as connection:
             return find_own(connection, self._group, worker_id=self._worker_id)
 
@@ -132,9 +124,6 @@ class Journal(SweptJournal):
         """Leave claims of this worker to a sweep: nobody holds them, or knows how they ended.
 
         A run that the rollback of its row does not undo may have had its effect.
-
-        Raises:
-            JournalUnavailable: as for `apply`.
         """
         with self._session.transaction() as connection:
             disown(connection, self._group, runs, worker_id=self._worker_id)
@@ -143,7 +132,6 @@ class Journal(SweptJournal):
         """Return the random id of this journal, which a group's workers compare.
 
         Raises:
-            JournalUnavailable: as for `apply`.
             JournalVersionError: the journal was never migrated.
         """
         with self._session.transaction(read_only=True) as connection:
@@ -154,25 +142,16 @@ class Journal(SweptJournal):
 
         Raises:
             JournalVersionError: it has none, older or newer ones; the text says how to go on.
-            JournalUnavailable: as for `apply`.
         """
         with self._session.transaction(read_only=True) as connection:
             check_version(connection)
 
     def ping(self) -> str:
-        """Return the server's name and version.
-
-        Raises:
-            JournalUnavailable: as for `apply`.
-        """
+        """Return the server's name and version."""
         with self._session.transaction(read_only=True) as connection:
             return server_version(connection)
 
     def standing(self) -> DatabaseSettings | None:
-        """Return the settings of the database; None on SQLite.
-
-        Raises:
-            JournalUnavailable: as for `apply`.
-        """
+        """Return the settings of the database; None on SQLite."""
         with self._session.transaction(read_only=True) as connection:
             return read_standing(connection)

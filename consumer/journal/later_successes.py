@@ -147,9 +147,6 @@ class LaterSuccesses(GroupJournal):
 
         Args:
             most_read: rows of the journal.
-
-        Raises:
-            JournalUnavailable: ask again.
         """
         if not request_ids:
             return SucceededLater({}, is_whole=True)

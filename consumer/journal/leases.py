@@ -34,11 +34,7 @@ from feedback.sql.inserting import insert_into
 
 
 class FarLease(NamedTuple):
-    """A lease that ends later than any renewal by now can have said.
-
-    Args:
-        lease_until: epoch ms.
-    """
+    """A lease that ends later than any renewal by now can have said."""
 
     worker_id: str
     lease_until: int
@@ -88,23 +84,14 @@ _END_LEASE = _end_lease()
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """When a lease was written and until when it holds, both by the database's clock.
-
-    Args:
-        now: epoch ms.
-        lease_until: epoch ms.
-    """
+    """When a lease was written and until when it holds, both by the database's clock."""
 
     now: int
     lease_until: int
 
 
 class Leases(GroupJournal):
-    """Keeps one worker's lease alive; see `GroupJournal`.
-
-    Args:
-        worker_id: whose lease it is.
-    """
+    """Keeps one worker's lease alive; see `GroupJournal`."""
 
     def __init__(
         self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
@@ -114,12 +101,7 @@ class Leases(GroupJournal):
         self._names = {"this_worker": worker_id, "this_group": group}
 
     def register(self, lease_s: float) -> LeaseTimes:
-        """Begin the lease, or take it up again.
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; call again.
-            JournalVersionError: the journal's tables are missing.
-        """
+        """Begin the lease, or take it up again."""
         lease_ms = _milliseconds(lease_s)
         with self._session.transaction() as connection:
             statement = _register(self._session.dialect)
@@ -131,10 +113,6 @@ class Leases(GroupJournal):
 
         A lease that was over is extended as well: a claim that was swept meanwhile is protected by
         its generation, not by the lease (docs: How it works).
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; call again.
-            JournalVersionError: the journal's tables are missing.
         """
         lease_ms = _milliseconds(lease_s)
         # Over a slow network three round trips may take as long as a lease. A renewal that a crash
@@ -144,11 +122,7 @@ class Leases(GroupJournal):
         return None if until is None else LeaseTimes(until - lease_ms, until)
 
     def is_first_worker(self) -> bool:
-        """Whether no worker of the group has told a heartbeat before.
-
-        Raises:
-            JournalUnavailable: ask again.
-        """
+        """Whether no worker of the group has told a heartbeat before."""
         with self._session.transaction(read_only=True) as connection:
             found = connection.execute(_EARLIER, {"turn": turn_name(self._names["this_group"])})
             return found.first() is None
@@ -158,9 +132,6 @@ class Leases(GroupJournal):
 
         A promoted standby is on a higher one than the server that it followed. None on SQLite, and
         where the server does not say.
-
-        Raises:
-            JournalUnavailable: ask again.
         """
         if not self._knows_timeline:
             return None

@@ -35,13 +35,7 @@ class PastRun(NamedTuple):
 
 
 class LeaseRow(NamedTuple):
-    """A worker's lease, by the database's clock.
-
-    Args:
-        until: epoch ms.
-        since: epoch ms; the worker's start.
-        now: epoch ms.
-    """
+    """A worker's lease, by the database's clock."""
 
     until: int
     since: int
@@ -66,9 +60,6 @@ class Lookup(GroupJournal):
         """Return the rows of those requests that have one, by id, and the database's clock.
 
         That is in epoch ms, and 0 where there is no row that it could be compared with.
-
-        Raises:
-            JournalUnavailable: ask again.
         """
         if not request_ids:
             return {}, 0
@@ -76,33 +67,21 @@ class Lookup(GroupJournal):
             return history.read(connection, self._group, request_ids)
 
     def actions(self, request_ids: Collection[str]) -> dict[str, list[Action]]:
-        """Return the actions of people on these requests, by id, oldest first.
-
-        Raises:
-            JournalUnavailable: ask again.
-        """
+        """Return the actions of people on these requests, by id, oldest first."""
         if not request_ids:
             return {}
         with self._session.transaction(read_only=True) as connection:
             return actions_of(connection, self._group, request_ids)
 
     def runs(self, request_id: str, *, limit: int = 1000) -> list[PastRun]:
-        """Return the earlier runs of a request, the first of them first.
-
-        Raises:
-            JournalUnavailable: ask again.
-        """
+        """Return the earlier runs of a request, the first of them first."""
         own = and_(run.c.group == self._group, run.c.request_id == request_id)
         statement = select(*_PAST_RUN).where(own).order_by(run.c.id).limit(limit)
         with self._session.transaction(read_only=True) as connection:
             return [PastRun(*found) for found in connection.execute(statement).all()]
 
     def lease(self, worker_id: str) -> LeaseRow | None:
-        """Return a worker's lease; None without one: it was released, or never taken.
-
-        Raises:
-            JournalUnavailable: ask again.
-        """
+        """Return a worker's lease; None without one: it was released, or never taken."""
         own = and_(worker.c.group == self._group, worker.c.worker_id == worker_id)
         statement = select(worker.c.lease_until, worker.c.started_at, now_ms()).where(own)
         with self._session.transaction(read_only=True) as connection:
@@ -110,10 +89,6 @@ class Lookup(GroupJournal):
         return None if found is None else LeaseRow(*found)
 
     def unfinished(self) -> list[UnfinishedRedrive]:
-        """Return the redrives that may have left requests unsent, the oldest first.
-
-        Raises:
-            JournalUnavailable: ask again.
-        """
+        """Return the redrives that may have left requests unsent, the oldest first."""
         with self._session.transaction(read_only=True) as connection:
             return unfinished_redrives(connection, self._group)

@@ -44,7 +44,6 @@ def why_followed(
     after the loss, and both may have had their effect. All of them are the database's clock's.
 
     Args:
-        row: as it stands, locked.
         later: the claim of the later run, as it was granted.
         is_raised: whether the run of the row goes on above the later one.
     """

@@ -18,7 +18,6 @@ class PauseRow(NamedTuple):
     """A topic that the group does not run now.
 
     Attributes:
-        since: epoch ms, by the database's clock.
         by: a person, or the worker that has stopped it.
     """
 
@@ -32,34 +31,19 @@ class Pauses(GroupJournal):
     """The pauses of one group; see `GroupJournal`."""
 
     def paused(self) -> list[PauseRow]:
-        """Return the pauses of now, by topic.
-
-        Raises:
-            JournalUnavailable: ask again.
-            JournalVersionError: the journal's tables are missing.
-        """
+        """Return the pauses of now, by topic."""
         with self._session.transaction(read_only=True, alone=True) as connection:
             answers = connection.execute(_PAUSED, {"this_group": self._group}).all()
         return [PauseRow(*answer) for answer in answers]
 
     def pause(self, topic: str, *, reason: str, by: str) -> bool:
-        """Pause a topic; tell whether it was not paused before: else the first reason stands.
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; call again.
-            JournalVersionError: the journal's tables are missing.
-        """
+        """Pause a topic; tell whether it was not paused before: else the first reason stands."""
         given = {"this_group": self._group, "this_topic": topic, "why": reason, "whose": by}
         with self._session.transaction() as connection:
             return connection.execute(_pause(self._session.dialect), given).scalar() is not None
 
     def resume(self, topic: str, *, by: str) -> PauseRow | None:
-        """Let a topic go on; return the pause that has ended, None when there was none.
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; call again.
-            JournalVersionError: the journal's tables are missing.
-        """
+        """Let a topic go on; return the pause that has ended, None when there was none."""
         given = {"this_group": self._group, "this_topic": topic, "whose": by}
         with self._session.transaction() as connection:
             answer = connection.execute(_RESUME, given).one_or_none()

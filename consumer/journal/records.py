@@ -129,7 +129,6 @@ class Finish(NamedTuple):
 
     Args:
         state: the new state of the request; never CLAIMED.
-        result: JSON text.
         resend: whether a resend of a FAILED request may help.
         delay_ms: for RETRYING: until the next run, by the database's clock.
         resend_if_late: for RETRYING: whether a resend may help where the request is in doubt by
@@ -295,7 +294,6 @@ class Overdue(NamedTuple):
 
     Args:
         is_too_late: its deadline is over: there is no next run.
-        late_ms: how long ago it was due.
     """
 
     row: Row
@@ -316,7 +314,6 @@ class FinishResult:
     """The result of a finish.
 
     Args:
-        row: the request as it stands now; None when it was written as asked, or is gone.
         due_at: when the state is RETRYING: epoch ms of the next run.
         resolution: the state that was written in place of the one asked for, since it resolved a
             doubt.
@@ -341,7 +338,6 @@ class TakeoverResult:
     """The result of a takeover.
 
     Args:
-        row: the request as it stands now; None when it is gone.
         retried: if it is ours: the number of earlier runs that failed as declared.
     """
 
@@ -379,7 +375,6 @@ class KeyHolder(NamedTuple):
     Args:
         is_running: whether it runs; else it waits for its next run.
         due_in_ms: until that; 0 when it runs.
-        seen_at: epoch ms of the database's clock.
     """
 
     is_running: bool

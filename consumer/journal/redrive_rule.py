@@ -118,8 +118,6 @@ def decide(
     """Return the verdict on a letter (docs: The guarantee).
 
     Args:
-        row: the request as it stands; None when it has no row.
-        now: epoch ms of the database's clock.
         actions: earlier actions on the request, oldest first.
     """
     mine = _mine(one, actions, wish)

@@ -63,11 +63,7 @@ class Redrives(ActingJournal):
         filter_text: str,
         spans: Mapping[Place, tuple[int, int]],
     ) -> None:
-        """Make the row of a redrive that this process begins.
-
-        Raises:
-            JournalUnavailable: the database is away.
-        """
+        """Make the row of a redrive that this process begins."""
         values = {
             "group": self._group,
             "redrive_id": redrive_id,
@@ -86,11 +82,7 @@ class Redrives(ActingJournal):
             connection.execute(insert(redrive).values(values))
 
     def find(self, redrive_id: str) -> Redrive | None:
-        """Return a redrive; None when there is no such one.
-
-        Raises:
-            JournalUnavailable: the database is away.
-        """
+        """Return a redrive; None when there is no such one."""
         with self._session.transaction(read_only=True) as connection:
             answer = connection.execute(
                 select_redrives().where(*self.named(redrive_id))
@@ -98,11 +90,7 @@ class Redrives(ActingJournal):
         return None if answer is None else decode(answer)
 
     def latest(self, limit: int) -> list[Redrive]:
-        """Return the redrives of the group, the latest first.
-
-        Raises:
-            JournalUnavailable: the database is away.
-        """
+        """Return the redrives of the group, the latest first."""
         chosen = select_redrives().where(redrive.c.group == self._group)
         ordered = chosen.order_by(redrive.c.started_at.desc(), redrive.c.redrive_id).limit(limit)
         with self._session.transaction(read_only=True) as connection:
@@ -157,11 +145,7 @@ class RedriveWork(Redrives):
     """The redrives of a group, one of which is this process's; see `Redrives`."""
 
     def judge(self, candidates: Sequence[Candidate], wish: Wish) -> list[RedriveVerdict]:
-        """Return the verdicts on letters; nothing is changed.
-
-        Raises:
-            JournalUnavailable: the database is away.
-        """
+        """Return the verdicts on letters; nothing is changed."""
         with self._session.transaction(read_only=True) as connection:
             return judge(connection, self._group, candidates, wish, lock=False)
 
@@ -205,11 +189,7 @@ class RedriveWork(Redrives):
     def close_again(
         self, redrive_id: str, names: Collection[tuple[str, int | None]], *, by: str, reason: str
     ) -> list[Row]:
-        """Take reopenings back that Kafka takes no record for; return the rows.
-
-        Raises:
-            JournalUnavailable: the outcome is unknown.
-        """
+        """Take reopenings back that Kafka takes no record for; return the rows."""
         given = {"redrive_id": redrive_id, "by": by, "reason": reason}
         return self._contending(
             lambda connection: close_again(connection, self._group, names, **given)

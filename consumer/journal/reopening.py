@@ -85,7 +85,6 @@ def may_be_unsent(
     """Return whether a redrive has taken a request, and nothing shows that it was sent. Pure.
 
     Args:
-        row: the request as it stands.
         actions: those on the request, oldest first.
         is_replaced: whether the new request in its place has a row.
     """

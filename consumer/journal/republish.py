@@ -82,11 +82,7 @@ class Page:
 
 
 class Republication(GroupJournal):
-    """Takes turns and reads pages; see `GroupJournal`.
-
-    Args:
-        worker_id: the worker that takes the turns.
-    """
+    """Takes turns and reads pages; see `GroupJournal`."""
 
     def __init__(
         self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
@@ -96,11 +92,7 @@ class Republication(GroupJournal):
         self._name = turn_name(group)
 
     def take_turn(self, run_id: str) -> Turn:
-        """Return whose turn it is to serve this start of Redis; ours, if nobody alive has it.
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; call again.
-        """
+        """Return whose turn it is to serve this start of Redis; ours, if nobody alive has it."""
         with self._session.transaction() as connection:
             stands = self._read(connection)
             holder = _decoded(stands)
@@ -119,9 +111,6 @@ class Republication(GroupJournal):
 
         Args:
             run_id: the start of Redis that was served; None when it was not, or not to the end.
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; call again.
         """
         with self._session.transaction() as connection:
             stands = self._read(connection)
@@ -137,9 +126,6 @@ class Republication(GroupJournal):
 
         Args:
             limit: the most rows to look at.
-
-        Raises:
-            JournalUnavailable: read again.
         """
         parameters = {
             "this_group": self._group,

@@ -49,11 +49,9 @@ class Decisions(ActingJournal):
         The run whose end is not known stays in the history, as it stood.
 
         Args:
-            result: JSON text.
             code: why it failed; of a success mostly None.
 
         Raises:
-            JournalUnavailable: the outcome is unknown; the same call may be repeated.
             DataRefused: the database does not take the result.
         """
         given = {
@@ -94,9 +92,6 @@ class Decisions(ActingJournal):
             wanted: the failures as their letters tell of them. Two may be of one request.
             is_trial: only look, and change nothing.
             takes_sent: also those that the journal does not know and that were sent back before.
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; the same call may be repeated.
         """
         ids = {one.request_id for one in wanted}
         outcomes: list[Redrivable | None] = []
@@ -120,11 +115,7 @@ class Decisions(ActingJournal):
     def undo_discard(
         self, request_ids: Collection[str], *, by: str, reason: str
     ) -> dict[str, Discarded]:
-        """Undo discards, as long as nothing else has happened to their requests.
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; the same call may be repeated.
-        """
+        """Undo discards, as long as nothing else has happened to their requests."""
         with self._session.transaction() as connection:
             rows, _ = read(connection, self._group, request_ids, lock=True)
             actions = locked_actions_of(connection, self._group, request_ids, rows)

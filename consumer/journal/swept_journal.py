@@ -63,9 +63,6 @@ class SweptJournal(GroupJournal):
         """Look through all requests for the open ones, where the server has forgotten these.
 
         One worker at a time does; it reads the whole table once (docs: How fast).
-
-        Raises:
-            JournalUnavailable: the database is away; call again.
         """
         with self._session.transaction(read_only=True) as connection:
             if is_complete(connection):
@@ -85,11 +82,7 @@ class SweptJournal(GroupJournal):
         log.info("open_requests.found", requests=found, seconds=round(monotonic_s() - began_s, 3))
 
     def rows(self, request_ids: Collection[str]) -> list[Row]:
-        """Return the rows of those requests that have one.
-
-        Raises:
-            JournalUnavailable: the database is away.
-        """
+        """Return the rows of those requests that have one."""
         with self._session.transaction(read_only=True) as connection:
             return [*read(connection, self._group, request_ids)[0].values()]
 
@@ -98,9 +91,6 @@ class SweptJournal(GroupJournal):
 
         Claims of workers without a live lease as well: the status is later than they are. A run
         that the database refuses hinders no other.
-
-        Raises:
-            JournalUnavailable: the database is away.
         """
         try:
             return self._catch_up(runs)
@@ -126,11 +116,7 @@ class SweptJournal(GroupJournal):
             )
 
     def sweep_is_due(self, every_ms: int) -> bool:
-        """Whether this worker is the one to sweep now: one of the group is, each `every_ms`.
-
-        Raises:
-            JournalUnavailable: the database is away.
-        """
+        """Whether this worker is the one to sweep now: one of the group is, each `every_ms`."""
         with self._session.transaction() as connection:
             return take_turn(connection, f"sweep:{self._group}", every_ms)
 
@@ -145,9 +131,6 @@ class SweptJournal(GroupJournal):
         Args:
             topics: those that this worker has handlers for, so that it knows their policy.
             after: owner and request of the last one of the page before.
-
-        Raises:
-            JournalUnavailable: the database is away.
         """
         with self._session.transaction(read_only=True) as connection:
             return dead_claims.find(
@@ -167,9 +150,6 @@ class SweptJournal(GroupJournal):
 
         Args:
             late_ms: how long after its deadline it is late.
-
-        Raises:
-            JournalUnavailable: the database is away.
         """
         with self._session.transaction(read_only=True) as connection:
             return find_unhandled(
@@ -182,29 +162,17 @@ class SweptJournal(GroupJournal):
             )
 
     def far_leases(self, ahead_ms: int) -> list[FarLease]:
-        """Return the group's leases that end more than `ahead_ms` from now.
-
-        Raises:
-            JournalUnavailable: the database is away.
-        """
+        """Return the group's leases that end more than `ahead_ms` from now."""
         with self._session.transaction(read_only=True) as connection:
             return find_far_leases(connection, self._group, ahead_ms=ahead_ms)
 
     def end_leases(self, leases: Sequence[FarLease]) -> int:
-        """End leases that are still as they were seen; return how many were ended.
-
-        Raises:
-            JournalUnavailable: the database is away.
-        """
+        """End leases that are still as they were seen; return how many were ended."""
         with self._session.transaction() as connection:
             return end_leases(connection, self._group, leases)
 
     def end_dead_claims(self, ends: Sequence[DeadEnd]) -> list[Row]:
-        """End claims of dead workers; return the rows of those that still were theirs.
-
-        Raises:
-            JournalUnavailable: the database is away.
-        """
+        """End claims of dead workers; return the rows of those that still were theirs."""
         with self._session.transaction() as connection:
             return end_dead(connection, self._group, ends, worker_id=self._worker_id)
 
@@ -222,9 +190,6 @@ class SweptJournal(GroupJournal):
             older_than_ms: how long ago, by the database's clock, they reached that state.
             within_ms: how long ago at most.
             after: `finished_at` and id of the last of the page before.
-
-        Raises:
-            JournalUnavailable: the database is away.
         """
         with self._session.transaction(read_only=True) as connection:
             return unpublished(connection, self._group, limit, older_than_ms, within_ms, after)
@@ -243,9 +208,6 @@ class SweptJournal(GroupJournal):
         Args:
             cursor: behind which to begin.
             within_ms: how long ago it was due at most.
-
-        Raises:
-            JournalUnavailable: the database is away.
         """
         with self._session.transaction(read_only=True) as connection:
             return find_overdue(
@@ -262,9 +224,6 @@ class SweptJournal(GroupJournal):
         """End retries that will have no next run; return the rows as they are now.
 
         Past its deadline it is EXPIRED; before it, its payload must be gone.
-
-        Raises:
-            JournalUnavailable: the database is away.
         """
         with self._session.transaction() as connection:
             return end_retries(connection, self._group, rows, worker_id=self._worker_id)
@@ -278,9 +237,6 @@ class SweptJournal(GroupJournal):
             retention_ms: how long they are kept after the later of the two.
             limit: the most requests to delete in this call; call again while it deletes as many.
             lettered: whose failures are kept until their dead letter is written.
-
-        Raises:
-            JournalUnavailable: the database is away.
         """
         with self._session.transaction() as connection:
             return prune(

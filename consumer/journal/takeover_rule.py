@@ -63,8 +63,6 @@ def decide_takeover(
     """Return the verdict on a takeover of this row.
 
     Args:
-        row: the request as it stands, locked; None when it is gone.
-        now: epoch ms of the database's clock.
         owner_lives: whether the row's owner has a lease that is not over.
         ended_runs: how many runs of this attempt were followed by another, by why.
         held: as for claims.

@@ -22,7 +22,6 @@ class ToldRun(NamedTuple):
         claim: names the request, as its record or its row does, and says how it was declared.
         state: how it ended; CLAIMED where its end is not known.
         owner: whose run it is; with `DISOWNED` behind it where that worker has it no more.
-        result: JSON text.
         by: for SKIPPED: the request that succeeded in this one's stead.
         is_raised: it is the run that stood there, above a later one that left nothing.
     """
@@ -65,7 +64,6 @@ def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False)
     is raised above that run, so that its client is told of it.
 
     Args:
-        row: the request as it stands, locked; None when it has no row.
         owner_is_gone: whether a claim that stands there may be overwritten; else its owner, or a
             sweep, goes on with it.
     """

@@ -57,10 +57,6 @@ class Transaction:
 
         Then all is rolled back: another run of the request counts, this one left nothing.
 
-        Args:
-            result: JSON text.
-            resend: whether a resend may help.
-
         Raises:
             JournalUnavailable: it is unknown whether all of it was committed.
             DataRefused: the database refuses the result; all was rolled back.

@@ -91,8 +91,6 @@ def decide(
     """Return the action on the row of a claim (docs: The guarantee, How it works).
 
     Args:
-        row: the request as it stands; None when it has no row.
-        now: epoch ms of the database's clock.
         held: (request_id, generation) of runs that this worker has in a child, in a waiting finish
             or in a batch whose outcome it knows: such a claim is not granted a second time. Nor is
             a run begun beside one whose own claim the database has lost.
@@ -148,7 +146,6 @@ def is_lost(one: OwnRun, row: Row | None) -> bool:
 
     Args:
         one: a run that this worker had, and whose claim was committed.
-        row: its request as it stands; None when it has no row.
     """
     if row is None:
         return True

@@ -41,7 +41,6 @@ class OwedCount(NamedTuple):
     """How many requests of one topic wait for their records.
 
     Args:
-        oldest_ms: how long the oldest has waited.
         mine: how many of them are this worker's.
     """
 
@@ -115,9 +114,6 @@ class WaitingRows(GroupJournal):
 
         Args:
             within_ms: how long ago it has ended at most.
-
-        Raises:
-            JournalUnavailable: ask again.
         """
         parameters = {
             "this_group": self._group,
@@ -131,11 +127,7 @@ class WaitingRows(GroupJournal):
         return [OwedCount(*answer) for answer in answers]
 
     def take_turn(self, every_ms: int) -> bool:
-        """Whether this worker is the one to write for the dead now.
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; call again.
-        """
+        """Whether this worker is the one to write for the dead now."""
         with self._session.transaction() as connection:
             return take_turn(connection, f"{self.kind.name}:{self._group}", every_ms)
 
@@ -153,9 +145,6 @@ class WaitingRows(GroupJournal):
         Args:
             of_the_dead: whether rows of workers without a live lease count as well, or only mine.
             within_ms: how long ago it has ended at most.
-
-        Raises:
-            JournalUnavailable: read again.
         """
         parameters = {
             "this_group": self._group,
@@ -174,11 +163,7 @@ class WaitingRows(GroupJournal):
         return [OwedRow(Row(*answer[:width]), *answer[width:]) for answer in found]
 
     def close_case(self, names: Collection[tuple[str, int]]) -> None:
-        """Note that these, by (request_id, generation), wait no longer, where they still do.
-
-        Raises:
-            JournalUnavailable: the outcome is unknown; call again.
-        """
+        """Note that these, by (request_id, generation), wait no longer, where they still do."""
         if not names:
             return
         with self._session.transaction() as connection:

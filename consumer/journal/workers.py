@@ -21,7 +21,6 @@ class RegisteredWorker(NamedTuple):
     """A worker and its lease.
 
     Args:
-        started_at: epoch ms, by the database's clock.
         lease_left_ms: negative since it is over.
     """
 
@@ -31,11 +30,7 @@ class RegisteredWorker(NamedTuple):
 
 
 class HeldClaims(NamedTuple):
-    """Claims of one worker on one topic.
-
-    Args:
-        oldest_ms: the age of the oldest.
-    """
+    """Claims of one worker on one topic."""
 
     topic: str
     requests: int
@@ -46,12 +41,7 @@ class Workers(GroupJournal):
     """The workers of one group; see `GroupJournal`."""
 
     def registered(self, limit: int) -> list[RegisteredWorker]:
-        """Return those whose leases end last, at most `limit`.
-
-        Raises:
-            JournalUnavailable: ask again.
-            JournalVersionError: the journal's tables are missing.
-        """
+        """Return those whose leases end last, at most `limit`."""
         given = {"this_group": self._group, "most": limit}
         with self._session.transaction(read_only=True) as connection:
             return [RegisteredWorker(*one) for one in connection.execute(_REGISTERED, given)]

@@ -38,11 +38,7 @@ from feedback.settings.settings import Settings
 
 
 def check_all(settings: Settings) -> list[CheckResult]:
-    """Look at everything a worker needs, also after the first fault; change nothing.
-
-    Args:
-        settings: already checked for names and types.
-    """
+    """Look at everything a worker needs, also after the first fault; change nothing."""
     findings = [
         _finding(what, look, settings)
         for what, look in (

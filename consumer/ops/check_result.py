@@ -12,7 +12,6 @@ class CheckResult:
     """One thing that was looked at.
 
     Attributes:
-        what: its name, in one word.
         detail: its address and version, or the fault and its correction.
     """
 

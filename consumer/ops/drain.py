@@ -40,9 +40,7 @@ class Drain:
     """Ends the runs of a worker. Belongs to the loop's thread.
 
     Args:
-        readers: the components; each may bring in requests.
         stop: says whether a second signal came.
-        drain_timeout_s: how long runs may take to end.
     """
 
     def __init__(

@@ -78,7 +78,6 @@ class Fallback:
 
     Args:
         url: the outbox' database; it may be away now.
-        settings: checked settings.
 
     Raises:
         SettingsError: the URL is malformed.

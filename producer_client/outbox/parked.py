@@ -31,7 +31,6 @@ class OutboxDesk:
     """The commands of a person on one group's outbox; for one thread.
 
     Args:
-        url: the database's URL.
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
     """
 
@@ -40,12 +39,7 @@ class OutboxDesk:
         self._group = group
 
     def rows(self, state: RowState, *, limit: int) -> list[ShownRow]:
-        """Return the oldest rows in this state.
-
-        Raises:
-            OutboxVersionError: the tables are missing, older or newer.
-            OutboxUnavailable: the database is away.
-        """
+        """Return the oldest rows in this state."""
         with self._session.transaction(read_only=True) as connection:
             check_version(connection)
             given = {"g": self._group, "wanted": state, "most": limit}
@@ -56,10 +50,6 @@ class OutboxDesk:
 
         Args:
             request_ids: the requests; none for all of the group.
-
-        Raises:
-            OutboxVersionError: the tables are missing, older or newer.
-            OutboxUnavailable: the database is away.
         """
         statement = _RETRY
         if request_ids:

@@ -55,7 +55,6 @@ class Relay:
     """One relay, from its start to its end.
 
     Args:
-        settings: checked settings.
         metrics: counts its rows.
 
     Raises:
@@ -101,12 +100,7 @@ class Relay:
     # its life -------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Check the tables and begin to work, even when Kafka and Redis are not there yet.
-
-        Raises:
-            OutboxVersionError: the tables are missing, older or newer.
-            OutboxUnavailable: the database is away.
-        """
+        """Check the tables and begin to work, even when Kafka and Redis are not there yet."""
         self._table.prepare()
         self._table.close()  # the connection belongs to the thread
         outbox = self._settings.outbox

@@ -111,7 +111,6 @@ class RelaySender:
     """Sends batches. Belongs to one thread.
 
     Args:
-        pending: writes PENDING.
         sender: hands records to Kafka.
         apart: the sender for records that may end their producer.
         patience_s: how long Kafka may take to acknowledge a batch.

@@ -94,7 +94,6 @@ class PendingWriter:
     """Writes PENDING for rows of the outbox.
 
     Args:
-        store: has the statuses.
         resend_after_s: when the resender first checks them.
     """
 

@@ -104,8 +104,6 @@ class OutboxTable:
     """The rows of one group; for one thread, on a connection of its own.
 
     Args:
-        url: the database's URL.
-        group: the consumer group whose requests these are.
         lease_s: how long a batch's lanes stay this relay's without renewal.
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
 
@@ -131,12 +129,7 @@ class OutboxTable:
         return self._session.dialect
 
     def prepare(self) -> None:
-        """Check the tables, and make this group's lanes where they are missing.
-
-        Raises:
-            OutboxVersionError: the tables are missing, older or newer.
-            OutboxUnavailable: the database is away.
-        """
+        """Check the tables, and make this group's lanes where they are missing."""
         with self._session.transaction() as connection:
             check_version(connection)
             known = set(connection.execute(GROUP_LANES, {"g": self._group}).scalars())
@@ -165,9 +158,6 @@ class OutboxTable:
             limit_bytes: of the rows together, but for one a lane.
             resting: topics to leave alone.
             only: the one topic to look for; None for any.
-
-        Raises:
-            OutboxUnavailable: the database is away.
         """
         # Without SQLite's write lock, which others want.
         with self._session.transaction(read_only=True) as connection:
@@ -196,11 +186,7 @@ class OutboxTable:
         return RowBatch(owner, tuple(lanes), sorted(rows, key=lambda one: one.id))
 
     def renew(self, batch: RowBatch) -> None:
-        """Renew the leases of a batch's lanes, those that are still ours.
-
-        Raises:
-            OutboxUnavailable: the database is away.
-        """
+        """Renew the leases of a batch's lanes, those that are still ours."""
         with self._writing() as connection:
             connection.execute(RENEW, {**self._mine(batch), "lease": self._lease_ms})
 
@@ -244,11 +230,7 @@ class OutboxTable:
         return [one for one in mine if one.id in sent or one.id in parked]
 
     def waits_for(self, topic: str) -> bool:
-        """Return whether rows of a topic wait, with or without a relay.
-
-        Raises:
-            OutboxUnavailable: the database is away.
-        """
+        """Return whether rows of a topic wait, with or without a relay."""
         given = {"g": self._group, "of": topic, "lanes": list(range(LANES))}
         with self._session.transaction(read_only=True) as connection:
             return connection.execute(WAITS_FOR, given).first() is not None
@@ -262,9 +244,6 @@ class OutboxTable:
 
         Returns:
             How many were parked.
-
-        Raises:
-            OutboxUnavailable: the database is away.
         """
         lanes = {"g": self._group, "lanes": list(range(LANES)), "most": LANES}
         with self._writing() as connection:
@@ -275,21 +254,13 @@ class OutboxTable:
             return connection.execute(PARK_TOPIC, given | why).rowcount
 
     def prune(self, *, keep_s: float) -> int:
-        """Remove some rows that were sent longer ago than that; return how many.
-
-        Raises:
-            OutboxUnavailable: the database is away.
-        """
+        """Remove some rows that were sent longer ago than that; return how many."""
         given = {"g": self._group, "keep": int(keep_s * 1000), "most": PRUNE_AT_ONCE}
         with self._writing() as connection:
             return connection.execute(PRUNE, given).rowcount
 
     def standing(self) -> OutboxState:
-        """Return the state of the group's outbox.
-
-        Raises:
-            OutboxUnavailable: the database is away.
-        """
+        """Return the state of the group's outbox."""
         with self._session.transaction(read_only=True) as connection:
             waiting, oldest, now = connection.execute(STANDING, {"g": self._group}).one()
             parked = connection.execute(COUNT_PARKED, {"g": self._group}).scalar_one()
@@ -300,9 +271,6 @@ class OutboxTable:
 
         Their writers have another `[kafka] group` than all relays. At most `MOST_GROUPS` groups are
         checked.
-
-        Raises:
-            OutboxUnavailable: the database is away.
         """
         found = []
         with self._session.transaction(read_only=True) as connection:

@@ -68,7 +68,6 @@ class CarryOver:
     """The open requests with which the next run begins.
 
     Args:
-        ids: requests to be judged again.
         read_from: by topic and partition, the offset from which their records are needed.
         is_cut: there were more than `LIMIT`; the oldest are here, and the day is not judged whole.
     """
@@ -114,7 +113,6 @@ def carry_over(carried: Iterable[Row], manifest: Manifest) -> CarryOver:
 
     Args:
         carried: the rows of `carried`, in their order.
-        manifest: the limits of the run that judged them.
     """
     rows = list(carried)
     read_from: dict[tuple[str, int], int] = {}

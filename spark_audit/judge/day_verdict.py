@@ -22,9 +22,6 @@ def unseen_offsets(manifest: Manifest, gaps: Iterable[Gap]) -> Iterator[str]:
 
     Beside the gaps: where Kafka's records begin within the window, the records before are gone,
     unless an earlier run has judged up to there.
-
-    Args:
-        gaps: of the day.
     """
     found = Counter((gap.finding, gap.topic) for gap in gaps)
     for finding, what in (
@@ -46,11 +43,7 @@ def unseen_offsets(manifest: Manifest, gaps: Iterable[Gap]) -> Iterator[str]:
 
 
 def unseen_carried(gone: int) -> Iterator[str]:
-    """Yield a sentence about the requests of earlier days of which nothing is left.
-
-    Args:
-        gone: how many.
-    """
+    """Yield a sentence about the requests of earlier days of which nothing is left."""
     if gone:
         what = (
             "a request that an earlier day left"

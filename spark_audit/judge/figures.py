@@ -188,11 +188,7 @@ class Figures:
 
 
 def tallied(rows: Iterable[Counted], *, hours: int) -> Figures:
-    """Return the figures that the counts add up to.
-
-    Args:
-        hours: of the window.
-    """
+    """Return the figures that the counts add up to."""
     by_state: Counter[str] = Counter()
     flagged: Counter[str] = Counter()
     requests: Counter[int | None] = Counter()

@@ -48,10 +48,6 @@ def judge(
     read, its row, run or dead letter counts, by the place that it names. One of an earlier day is
     of this one too when it ran again since the journal was read for that, or has a dead letter
     since then that its row denies: no other day would say so.
-
-    Args:
-        records, requests, runs: the snapshot.
-        manifest: its limits.
     """
     found = gather(spark, records, requests, runs, manifest)
     is_placed = F.col("is_placed") | F.coalesce("row.is_placed", F.lit(False))

@@ -48,7 +48,6 @@ def sift(
     `OUTSIDE` for those of the day whose time lies outside its window.
 
     Args:
-        records, requests, runs: the snapshot.
         samples: how many plain requests are wanted among those to be judged; the same ones each
             time. There will be more.
     """

@@ -44,7 +44,6 @@ class Comparison:
 
     Args:
         requests: how many were compared.
-        disagreements: in the order of the requests.
     """
 
     requests: int
@@ -63,7 +62,6 @@ def compare(
 
     Args:
         requests: as the journal stood at `read_at_ms` (epoch ms).
-        ttl_ms: how long a status is kept.
 
     Raises:
         RedisUnavailable: the statuses cannot be read.

@@ -5,4 +5,6 @@
 - `run_lock` and `hadoop_lock` admit one audit at a time; `holder` names the process that has one.
 - `shared_folder_check` proves that all machines of a cluster write into the same folder.
   `formatting` writes times as people read them.
+
+A disk that refuses is an OSError here, and a NotAvailable for those who asked for an audit.
 """

@@ -107,7 +107,6 @@ def require_held(place: HadoopPath) -> None:
 
     Raises:
         NotAvailable: another audit took its place, or somebody removed it.
-        OSError: it cannot be read.
     """
     for lock in _HELD:
         if f"{place}/".startswith(f"{lock.output}/") and not lock.is_held():

@@ -31,7 +31,6 @@ class Holder:
 
     Args:
         id: its own; no two audits have the same.
-        host: its name.
         boot: the boot id of Linux; empty where it has no name for it.
         space: of process numbers, by which containers have their own.
         processes: number and start of each: of Python, and of Java, by which it writes.

@@ -51,9 +51,6 @@ def recover(parent: Path) -> None:
     """Put right the leftovers of a run that died, beside the folders of `parent`.
 
     The caller is the only one that writes there.
-
-    Raises:
-        OSError: the disk refuses.
     """
     for old in parent.glob(f"{_OLD}*"):
         folder = parent / old.name.removeprefix(_OLD)

@@ -92,7 +92,6 @@ def check_output(setting: str, jars: Sequence[Path] | None) -> None:
     """Return when an output may be asked for: all that can be said of it without Spark.
 
     Args:
-        setting: `[audit] output`.
         jars: that Spark will have; None when `spark-submit` knows them.
 
     Raises:
@@ -116,7 +115,6 @@ def output_of(setting: str, spark: SparkSession | None = None) -> Location:
     """Return where an output lies, there or not.
 
     Args:
-        setting: `[audit] output`.
         spark: by which Hadoop is asked; not needed for a local folder.
 
     Raises:

@@ -34,33 +34,21 @@ def replacing(folder: P) -> AbstractContextManager[P]:
 
 
 def settled(folder: P) -> P:
-    """Return where the files of a folder lie that was made by `replacing`, there or not.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return where the files of a folder lie that was made by `replacing`, there or not."""
     if isinstance(folder, HadoopPath):
         return cast(P, hadoop_outputs.settled(folder) or folder)
     return folder
 
 
 def content_of(folder: P) -> Iterator[P]:
-    """Yield the files of a folder that was made by `replacing`.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Yield the files of a folder that was made by `replacing`."""
     if isinstance(folder, HadoopPath):
         return cast(Iterator[P], hadoop_outputs.content_of(folder))
     return folder.iterdir()
 
 
 def is_whole(folder: Location) -> bool:
-    """Return whether a folder that is made by `replacing` is there.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return whether a folder that is made by `replacing` is there."""
     if isinstance(folder, HadoopPath):
         return hadoop_outputs.settled(folder) is not None
     return folder.is_dir()
@@ -70,9 +58,6 @@ def recover(parent: Location) -> None:
     """Put right the leftovers of a run that died, beside the folders of `parent`.
 
     The caller is the only one that writes there.
-
-    Raises:
-        OSError: the disk refuses.
     """
     # Elsewhere each folder is put right by the next run in it, and is read by none before.
     if not isinstance(parent, HadoopPath):
@@ -84,7 +69,6 @@ def require_alone(place: Location) -> None:
 
     Raises:
         NotAvailable: another audit took it over, or somebody removed it.
-        OSError: it cannot be read.
     """
     # On this machine nobody can take it away.
     if isinstance(place, HadoopPath):

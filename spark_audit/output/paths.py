@@ -13,12 +13,7 @@ P_co = TypeVar("P_co", bound=Location, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Places(Generic[P_co]):
-    """The files and folders of one day.
-
-    Args:
-        output: the folder of all days.
-        date: YYYY-MM-DD.
-    """
+    """The files and folders of one day."""
 
     output: P_co
     date: str

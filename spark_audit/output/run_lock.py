@@ -22,7 +22,6 @@ def alone(output: Location, *, unlock: str = "") -> AbstractContextManager[None]
     process that is killed leaves it, see `hadoop_lock`.
 
     Args:
-        output: `[audit] output`.
         unlock: the id of a holder that was killed and left its lock, as the refusal names it.
 
     Raises:

@@ -93,7 +93,6 @@ def run_audit(
         conditions: the audit fails when one of them is met.
         again: read the day again, though it was read before.
         unlock: the id of an audit that was killed and holds the lock of the output folder.
-        progress: whether Spark draws its progress on the terminal.
 
     Raises:
         SettingsError: settings that Spark's Kafka client or JDBC has no word for.
@@ -130,11 +129,7 @@ def audit_with(
     *,
     again: bool = False,
 ) -> AuditResult:
-    """Judge a window in a session that is open; the caller holds the lock of the output folder.
-
-    Raises:
-        SettingsError, NotAvailable: as for `run_audit`.
-    """
+    """Judge a window in a session that is open; the caller holds the lock of the output folder."""
     places = Places(output_of(settings.audit.output, spark), window.date)
     source = prepare(settings, window, places, again=again)
     return _audit(spark, settings, window, source, conditions, again=again)

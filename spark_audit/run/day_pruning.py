@@ -23,12 +23,7 @@ from spark_audit.stage.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """The files that were removed of a day, or would be.
-
-    Args:
-        date: YYYY-MM-DD.
-        bytes: of the files.
-    """
+    """The files that were removed of a day, or would be."""
 
     date: str
     bytes: int
@@ -43,11 +38,6 @@ def prune(output: Location, *, before: str, is_dry: bool = False) -> list[Pruned
     - after it, the day is a pruned one: no run judges the rest of its snapshot, and the next prune
       removes the rest. Its manifest, summary, page and carry-over are never touched, so the chain
       and the trends are the same after each step.
-
-    Args:
-        output: `[audit] output`.
-        before: YYYY-MM-DD.
-        is_dry: remove nothing.
 
     Raises:
         NotAvailable: the disk refuses, or another audit took the lock over.

@@ -31,9 +31,6 @@ def session_of(
 ) -> Iterator[SparkSession]:
     """Yield Spark's session, which ends with the block.
 
-    Args:
-        progress: whether Spark draws its progress on the terminal.
-
     Raises:
         NotAvailable: Spark does not start.
     """
@@ -51,11 +48,7 @@ def session_of(
 
 @contextmanager
 def output_folder(settings: AuditSection) -> Iterator[Location]:
-    """Yield the output folder, there or not; where Hadoop leads, Spark starts for it.
-
-    Raises:
-        SettingsError, NotAvailable: as for `jars_for`, and for `session_of`.
-    """
+    """Yield the output folder, there or not; where Hadoop leads, Spark starts for it."""
     if not is_hadoop(settings.output):
         yield output_of(settings.output)
         return

@@ -115,7 +115,6 @@ class Shown:
     Args:
         state: of its row, with its code where it has one.
         age: at the freeze.
-        since_ms: when it began, epoch ms; None when nobody knows.
     """
 
     request_id: str
@@ -167,7 +166,6 @@ class CardSources:
         told: the status in Redis of the requests in `first`; of one that is missing it was not
             asked.
         files: the names of the files beside the page.
-        days: the days before.
     """
 
     first: Mapping[Finding, Sequence[FindingRow]]

@@ -28,7 +28,6 @@ class Mark:
     Args:
         x, y, width, height: of 100, y from the top.
         weight: 0 to 1, how strong its colour is.
-        title: its text when pointed at.
     """
 
     x: float

@@ -57,11 +57,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def write_findings_csv(rows: Iterable[tuple[Finding, FindingRow]], folder: Location) -> None:
-    """Write `<finding>.csv` for each finding; `in_doubt.csv` also where nothing is.
-
-    Args:
-        rows: those of a finding one after the other.
-    """
+    """Write `<finding>.csv` for each finding; `in_doubt.csv` also where nothing is."""
     written = set()
     for finding, found in groupby(rows, key=itemgetter(0)):
         write_csv((row for _, row in found), folder / f"{finding.value}.csv")

@@ -31,11 +31,7 @@ Line = Mapping[str, Any]
 
 
 def read_lines(output: Location) -> dict[str, Line]:
-    """Return the line of each day by its date; none from a file that is no table.
-
-    Args:
-        output: `[audit] output`.
-    """
+    """Return the line of each day by its date; none from a file that is no table."""
     path = output / NAME
     try:
         lines = [json.loads(one) for one in path.read_text(encoding="utf-8").splitlines()]
@@ -49,22 +45,14 @@ def read_lines(output: Location) -> dict[str, Line]:
 
 
 def take_out(output: Location, date: str) -> None:
-    """Remove a day's line: its report is about to be replaced.
-
-    Raises:
-        NotAvailable: the disk refuses.
-    """
+    """Remove a day's line: its report is about to be replaced."""
     lines = read_lines(output)
     if lines.pop(date, None) is not None:
         _write(output, lines)
 
 
 def put_in(output: Location, line: Line) -> None:
-    """Add a day's line; the caller holds the lock of the folder.
-
-    Raises:
-        NotAvailable: the disk refuses.
-    """
+    """Add a day's line; the caller holds the lock of the folder."""
     _write(output, {**read_lines(output), line["date"]: {**line, "table": VERSION}})
 
 
@@ -180,8 +168,6 @@ def read_history(output: Location, today: str, *, length_ms: int) -> History:
     """Return the days before; a file that is no summary counts as absent.
 
     Args:
-        output: `[audit] output`.
-        today: YYYY-MM-DD.
         length_ms: of today's window; the counts of a longer or shorter one do not compare.
     """
     recent, alike = dict[str, Day](), dict[str, Day]()

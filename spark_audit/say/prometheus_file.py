@@ -26,11 +26,7 @@ def write_metrics(
     last success stays, so that an alert on its age fires.
 
     Args:
-        seconds: how long the audit took.
         ended_at_s: when it ended, in epoch seconds.
-
-    Raises:
-        NotAvailable: the disk refuses.
     """
     registry, counts = CollectorRegistry(), summary["counts"]
     group = str(summary["group"])

@@ -27,11 +27,7 @@ TIMEOUT_S = 10.0
 
 
 class PayloadReader:
-    """Reads payloads one by one; nothing is asked before the first.
-
-    Args:
-        settings: where Redis and Kafka are.
-    """
+    """Reads payloads one by one; nothing is asked before the first."""
 
     def __init__(self, settings: Settings) -> None:
         self._store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)

@@ -63,7 +63,6 @@ def summarise(
         conditions: the audit fails when one of them is met.
         unseen: a sentence about each lack of evidence.
         resend: the counts of the lines in `resend.jsonl`.
-        history: the days before.
     """
     findings = count_findings(figures, gaps, disagreements or ())
     judgement = judge_counts(findings, conditions, unseen=unseen)

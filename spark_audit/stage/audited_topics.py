@@ -25,11 +25,7 @@ log = EventLog("onceward.audit")
 
 
 def compacted_of(kafka: KafkaQuestions, kinds: Mapping[str, TopicKind]) -> tuple[str, ...]:
-    """Return the topics that are compacted, by name.
-
-    Args:
-        kinds: of each topic.
-    """
+    """Return the topics that are compacted, by name."""
     policies = kafka.configs(kinds, _POLICY)
     unseen = sorted(set(kinds) - set(policies))
     if unseen:

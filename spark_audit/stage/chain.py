@@ -27,12 +27,7 @@ class Reach:
     """The offsets that one run takes of a partition, unless an earlier one did.
 
     Args:
-        number: of the run.
         date: of the run's day, YYYY-MM-DD.
-        first: the lowest offset that it takes.
-        after: the offset after the last.
-        until_ms: epoch ms, the end of its window.
-        frozen_at_ms: epoch ms, when it was frozen.
         strays_from: from this offset up to `first` it takes records older than Kafka. A folder's
             first run does: the other records there are of days before it.
     """
@@ -85,12 +80,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A run that was made.
-
-    Args:
-        until_ms: epoch ms, the end of its window.
-        frozen_at_ms: epoch ms, when it was frozen.
-    """
+    """A run that was made."""
 
     date: str
     number: int

@@ -40,11 +40,7 @@ def with_chain(frame: DataFrame, manifest: Manifest) -> DataFrame:
 
 
 def counted(spark: SparkSession, records: Location, manifest: Manifest) -> tuple[Link, ...]:
-    """Return the links of a manifest with the sums of its records.
-
-    Args:
-        records: the Parquet folder of the staged records.
-    """
+    """Return the links of a manifest with the sums of its records."""
     place = ("topic", "partition")
     staged = spark.read.parquet(uri_of(records))
     own = {(one.topic, one.partition): _own(one, manifest) for one in manifest.links}

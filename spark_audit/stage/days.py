@@ -26,7 +26,6 @@ def days_of(output: Location, *, again: str | None = None) -> tuple[Manifest, ..
     """Return the manifests of all days that were read, in the order in which they were made.
 
     Args:
-        output: `[audit] output`.
         again: YYYY-MM-DD, a day that is about to be read again: its manifest may be damaged.
 
     Raises:
@@ -120,15 +119,7 @@ def unjudged(output: Location, days: Iterable[Manifest], date: str) -> list[Mani
 
 
 def is_judged(output: Location, date: str) -> bool:
-    """Return whether a day's report is of its latest snapshot, and not of an earlier one.
-
-    Args:
-        output: `[audit] output`.
-        date: YYYY-MM-DD.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return whether a day's report is of its latest snapshot, and not of an earlier one."""
     read_at_ms = _frozen_at_ms(Snapshot.of(output, date).manifest)
     return read_at_ms is not None and read_at_ms == _frozen_at_ms(Places(output, date).summary)
 

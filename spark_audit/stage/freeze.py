@@ -63,8 +63,6 @@ def freeze(
     """Return the limits within which a run reads.
 
     Args:
-        settings: brokers, group, and the topics of `[audit]`.
-        now_ms: epoch ms.
         carried: ids that an earlier run could not judge to the end.
         carried_from: by (topic, partition), the first offset of a carried request: it is read
             from there, even though it lies before the window.

@@ -38,8 +38,6 @@ class Gap:
     """Offsets of a partition that nobody saw.
 
     Args:
-        first_offset: the first that is missing.
-        next_offset: the one after the last that is missing.
         records: how many are missing; no more than so many were records.
     """
 

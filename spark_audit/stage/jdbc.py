@@ -29,9 +29,6 @@ def require_version(url: str) -> str:
 
     Asked without Spark, which takes seconds to start.
 
-    Args:
-        url: `[journal] url`.
-
     Raises:
         SettingsError: the URL has parts that JDBC has no word for.
         NotAvailable: the journal is away, may not be read, or is of another version.

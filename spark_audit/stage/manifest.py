@@ -42,7 +42,6 @@ class Partition:
     """One partition as it stood at the freeze.
 
     Args:
-        kind: a value of `TopicKind`.
         begin: the first offset that Kafka still had.
         start: the first offset of the window, or of the requests that an earlier run carried over;
             it is read from here.
@@ -61,12 +60,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """Offsets of transactions that hold no committed records: marks of ends, and aborted records.
-
-    Args:
-        first: the first of them.
-        after: the offset after the last one.
-    """
+    """Offsets of transactions without committed records: marks of ends, and aborted records."""
 
     topic: str
     partition: int
@@ -76,11 +70,7 @@ class Aborted:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where a partition's log ended when the journal had been read: no row names a later record.
-
-    Args:
-        offset: the offset after the last one.
-    """
+    """Where a partition's log ended when the journal had been read: no row names a later record."""
 
     topic: str
     partition: int
@@ -110,8 +100,6 @@ class SnapshotSource:
         topics: `[audit] topics`, sorted.
         brokers: `[kafka] bootstrap_servers`.
         journal: `[journal] url`, without its password.
-        cluster_id: Kafka's own; empty where it has none.
-        journal_id: the journal's own.
         schema: the version of its tables.
     """
 
@@ -128,12 +116,8 @@ class Manifest:
     """The limits of a snapshot.
 
     Args:
-        date: YYYY-MM-DD.
-        since_ms: epoch ms, the window's first.
-        until_ms: epoch ms, the first after the window.
         frozen_at_ms: when the offsets were read, by this host's clock.
         journal_read_at_ms: when the journal began to be read, by the database's clock; 0 before.
-        group: the consumer group.
         grace_ms: how long after its deadline a request is left in peace.
         deadline_s: the deadline of a record that names none, counted from its timestamp.
         partitions: of all topics that are read, by kind, topic and number.

@@ -69,11 +69,7 @@ class Headers:
 
 
 class Header:
-    """One header, in columns of its own: a projection that has them has read it once for all.
-
-    Args:
-        name: the header's.
-    """
+    """One header, in columns of its own: a projection that has them has read it once for all."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -37,9 +37,6 @@ def aborted_of(
 
     A hole that cannot be read is left: a finding that a person can explain is better than silence
     about a loss.
-
-    Args:
-        records: the Parquet folder of the staged records.
     """
     staged = spark.read.parquet(uri_of(records))
     found: list[Aborted] = []
@@ -64,22 +61,13 @@ _PRUNED = "_PRUNED"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Generic[P_co]):
-    """The files of one day's snapshot.
-
-    Args:
-        folder: that holds them.
-    """
+    """The files of one day's snapshot."""
 
     folder: P_co
 
     @staticmethod
     def of(output: P, date: str) -> Snapshot[P]:
-        """Return the snapshot of a day, there or not.
-
-        Args:
-            output: `[audit] output`.
-            date: YYYY-MM-DD.
-        """
+        """Return the snapshot of a day, there or not."""
         return Snapshot(settled(snapshot_folder(output, date)))
 
     @property
@@ -164,12 +152,7 @@ class Snapshot(Generic[P_co]):
 
 
 def snapshot_folder(output: P, date: str) -> P:
-    """Return the folder that a day's snapshot is put into.
-
-    Args:
-        output: `[audit] output`.
-        date: YYYY-MM-DD.
-    """
+    """Return the folder that a day's snapshot is put into."""
     return output / "snapshot" / f"date={date}"
 
 
@@ -177,9 +160,6 @@ def take(spark: SparkSession, settings: Settings, manifest: Manifest, output: P)
     """Read Kafka and the journal once and return the snapshot; an older one makes room.
 
     The caller holds the lock of the output folder.
-
-    Args:
-        output: `[audit] output`.
 
     Raises:
         SettingsError: a setting that Spark's Kafka client or JDBC has no word for.

@@ -109,11 +109,7 @@ class _Source:
         return tuple(ForgottenPartition(*row) for row in sorted(tuple(row) for row in rows))
 
     def write_requests(self, records: DataFrame, folder: Location, *, now_ms: int) -> None:
-        """Write the rows in range, then those of the ids that are still without one.
-
-        Args:
-            now_ms: epoch ms, of the database's clock.
-        """
+        """Write the rows in range, then those of the ids that are still without one."""
         manifest = self.manifest
         query = journal_sql.requests_in_range(self.database.kind, manifest)
         since_ms = max(0, (manifest.before_ms or manifest.since_ms) - manifest.grace_ms)

@@ -42,7 +42,6 @@ def day_ends(
     Args:
         log_ends: of each partition, the offset after its last record.
         until_ms: epoch ms, the end of the day.
-        now_ms: epoch ms.
     """
     if until_ms + LATE_MS >= now_ms:
         return {}
@@ -103,7 +102,6 @@ class Window:
     """A half-open span of record timestamps, and the date its files are named by.
 
     Args:
-        date: YYYY-MM-DD.
         since_ms: epoch ms, the first that belongs to it.
         until_ms: epoch ms, the first that does not.
     """
@@ -121,7 +119,6 @@ def window_of(
     A day that is not over yet is judged as far as it goes.
 
     Args:
-        date: YYYY-MM-DD.
         since: ISO 8601 with its zone, in place of the day's begin.
         until: likewise, in place of the day's end.
 

@@ -15,11 +15,7 @@ _BIG_ENDIAN = {1: ">b", 2: ">h", 4: ">i", 8: ">q"}
 
 
 class LetterHeaders:
-    """Headers by name.
-
-    Args:
-        headers: all of a record, in their order.
-    """
+    """Headers by name."""
 
     def __init__(self, headers: Headers) -> None:
         # Looked up by None too: a dialect without such a header.

@@ -21,7 +21,6 @@ class HeaderFormat:
             only whole names count: a `source_system` in a Karafka letter is the user's.
         key: the key of the failed record. It replaces the letter's own, but in our dialect.
         reason: a header; `constant_reason` and the class name follow it.
-        exception_class: headers, the best first.
         class_end: what ends the class name in its header.
         cause: the message of the exception's cause, added to its message.
         is_binary: whether numbers are big-endian, not text.

@@ -44,11 +44,7 @@ class RedriveStatuses:
     """Writes statuses, while Redis answers. One thread at a time may use it.
 
     Args:
-        store: of the group.
         resend_after_s: when the resender first looks at the requests that were sent back.
-
-    Attributes:
-        missed: how many statuses could not be written.
     """
 
     def __init__(self, store: StatusStore, *, resend_after_s: float) -> None:
@@ -218,7 +214,6 @@ class BatchSender:
     Args:
         record: makes the record of a letter, from the latest attempt that Redis has.
         replaces: whether new requests replace those that failed.
-        pool: has one thread.
     """
 
     def __init__(

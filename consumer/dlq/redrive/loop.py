@@ -57,11 +57,7 @@ MOST_REPLACED = 1000
 
 
 class Tools(NamedTuple):
-    """The connections that a redrive needs.
-
-    Args:
-        topics: the topics that exist.
-    """
+    """The connections that a redrive needs."""
 
     letters: LetterReader
     work: RedriveWork
@@ -76,9 +72,7 @@ class How:
     """The pace of a redrive, and how to stop and watch it.
 
     Attributes:
-        rate: letters a second at most.
         stopping: set to leave the rest.
-        on_progress: called with the number of letters read, and their total.
     """
 
     rate: float | None = None
@@ -93,7 +87,6 @@ class Redriving:
         stands: the redrive's row in the journal, owned by this process.
 
     Attributes:
-        progress: how far it is.
         replaced: the new ids by the old ones, of the first requests that this process replaced.
     """
 

@@ -24,7 +24,6 @@ class RedrivePlan:
     """The letters that are sent back, and the way.
 
     Attributes:
-        filter: chooses the letters.
         topics: read the dead letter topics of these; by default of all the group's topics.
         dlqs: read dead letter topics by their own names instead.
         deadline_s: seconds from the reopening to the new deadline.
@@ -72,11 +71,7 @@ class RedrivePlan:
         return None if self.setting is None else self.setting.applied(letter.value)
 
     def fault_of(self, letter: Letter, topics: Collection[str]) -> Redrivable | None:
-        """Return why a letter cannot be sent back, as far as its own fields tell.
-
-        Args:
-            topics: the topics that exist.
-        """
+        """Return why a letter cannot be sent back, as far as its own fields tell."""
         # Without a known origin its home is the dead letter topic that it lies in.
         if letter.home not in topics or letter.home == letter.record.topic:
             return Redrivable.NO_TOPIC
@@ -154,7 +149,6 @@ class Setting:
 
     Attributes:
         path: names and indexes from the whole value on; never empty.
-        value: as JSON text.
     """
 
     path: tuple[str, ...]

@@ -22,7 +22,6 @@ class NamedResults:
     """The results of the requests that were named by their ids.
 
     Args:
-        named: those requests.
         found: the results that earlier processes have found.
     """
 

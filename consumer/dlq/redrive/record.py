@@ -53,8 +53,6 @@ class RedriveRecord(NamedTuple):
     Args:
         row: the letter's request in the journal; None where it has no row.
         request_id: the letter's request, or its replacement.
-        attempt: the attempt number of this sending.
-        deadline_at: epoch ms.
         payload_sha256: of the record that is sent.
         partition: None: the key decides, as it does for a client.
         payload: key, value and the user's headers, as a resend needs them.
@@ -114,7 +112,6 @@ def sending_of(
     Args:
         row: of its request, which knows the partition best; None where it has none.
         attempt: the latest known attempt; a replacement begins anew.
-        deadline_at: epoch ms.
         value: the replacement's.
         replaces: whether it is a new request that replaces the letter's.
         known_sha256: the fingerprint of the letter's payload, where it is known.
@@ -196,11 +193,7 @@ class SentScan:
         self._marks: dict[str, tuple[float, dict[Partition, int]]] = {}
 
     def marks(self, topics: Collection[str]) -> dict[Partition, int]:
-        """Return the ends of the topics: all records that are sent from now on stand behind them.
-
-        Raises:
-            KafkaUnavailable: Kafka did not answer.
-        """
+        """Return the ends of the topics: records sent from now on stand behind them."""
         now_s = monotonic_s()
         old = [one for one in topics if now_s - self._marked_s(one) > REFRESH_S]
         ends = self._scan.spans(old) if old else {}
@@ -210,11 +203,7 @@ class SentScan:
         return {place: end for topic in topics for place, end in self._marks[topic][1].items()}
 
     def sent(self, redrive_id: str, marks: Mapping[Partition, int]) -> set[str]:
-        """Return the requests of this redrive that stand behind the marks.
-
-        Raises:
-            KafkaUnavailable: Kafka did not answer.
-        """
+        """Return the requests of this redrive that stand behind the marks."""
         spans = {
             # A partition that was added since has no mark.
             place: OffsetSpan(max(span.begin, marks.get(place, 0)), span.end)

@@ -28,7 +28,6 @@ class SentTraces:
 
     Attributes:
         twice: ids of letters that another redrive has sent beside this one, the first of them.
-        twice_count: how many there are.
     """
 
     def __init__(self, scan: KafkaScan, *, redrive_id: str) -> None:
@@ -45,9 +44,6 @@ class SentTraces:
 
         Args:
             since_ms: epoch ms; no letter to send is older.
-
-        Raises:
-            KafkaUnavailable: Kafka did not answer.
         """
         self._topics = frozenset(topics)
         spans = self._scan.spans(self._topics, since_ms=since_ms)
@@ -55,11 +51,7 @@ class SentTraces:
         self.look()
 
     def look(self) -> None:
-        """Read what was written since.
-
-        Raises:
-            KafkaUnavailable: Kafka did not answer.
-        """
+        """Read what was written since."""
         spans = resumed(self._scan.spans(self._topics), self._positions)
         for page in self._scan.pages(spans):
             for record in page.records:
@@ -67,11 +59,7 @@ class SentTraces:
         self._positions = {place: span.end for place, span in spans.items()}
 
     def has(self, request_id: str, count: int) -> bool:
-        """Whether another redrive has sent a letter back.
-
-        Args:
-            count: how often by then.
-        """
+        """Whether another redrive has sent a letter back."""
         return _name(request_id, count) in self._others
 
     def sent(self, request_id: str, count: int) -> None:

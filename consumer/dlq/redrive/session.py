@@ -41,7 +41,6 @@ class Ending:
     """The result of a redrive.
 
     Attributes:
-        redrive_id: empty where letters were only counted.
         state: done, stopped, cancelled or rehearsed.
         counts: letters by their results.
         of_named: the results of requests that were named by their ids.
@@ -50,7 +49,6 @@ class Ending:
         replaced: the new ids by the old ones, where letters became new requests; not all of very
             many.
         twice: ids of letters that another redrive has sent too, meanwhile; not all of very many.
-        twice_count: how many there are.
         later: the successes after the letters that would be sent; None where they were sent.
         seen: of a trial: the spans of the letters that were looked at.
     """
@@ -137,7 +135,6 @@ def asked_anew_since(settings: Settings, redrive_id: str) -> SucceededLater:
 
     Raises:
         NotResumed: there is no such redrive.
-        NotAvailable: a server is away.
     """
     with closing(redrives_of(settings)) as work:
         stands = _found(work, redrive_id)
@@ -165,9 +162,6 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
     """Count the letters that a redrive would send now, and look for later successes of their keys.
 
     Nothing is changed.
-
-    Raises:
-        NotAvailable: a server is away.
     """
     answers = NamedResults(plan.filter.ids)
     all_letters = PageUnderWay(answers, {}, read=0, total=0)

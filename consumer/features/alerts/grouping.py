@@ -22,12 +22,8 @@ class Event(NamedTuple):
     """One thing that has happened.
 
     Attributes:
-        at_ms: epoch ms.
         requests: how many it is about.
-        code: why they failed.
-        request_id: one of them.
         detail: one line of unchecked text.
-        by: the person who did it.
         level: how many in a minute, or for how many seconds, by the kind.
         is_more: nothing by itself, but counted where an alert of its kind and code waits.
     """
@@ -57,8 +53,6 @@ class Alert:
     """One alert to the owner of a topic.
 
     Attributes:
-        count: how many requests it is about. codes: how many of each code, those beyond twenty
-            together. request_ids: some of them.
         detail, by, level: of the last event that says so.
         first_at, last_at: epoch ms of its events.
     """
@@ -89,11 +83,7 @@ class Alert:
 
 
 class Grouping:
-    """Gathers events into alerts. Belongs to one thread at a time.
-
-    Args:
-        every_s: for how long a topic gets no second alert of a kind.
-    """
+    """Gathers events into alerts. Belongs to one thread at a time."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s

@@ -38,7 +38,6 @@ class Outlet:
     Logs `webhook.failed` once, however often it fails, and `webhook.back`.
 
     Args:
-        url: a secret.
         post: posts; returns why it was not taken, None when it was.
         observers: hear how many alerts were `sent`, `failed` (a try) or `dropped`.
     """
@@ -111,11 +110,7 @@ _ELLIPSIS = "…"
 
 
 class AlertSender(NamedTuple):
-    """The worker that sends it.
-
-    Attributes:
-        config: the settings file for the commands, None without one.
-    """
+    """The worker that sends it."""
 
     group: str
     worker_id: str

@@ -62,7 +62,6 @@ class BatchIntake(Intake, Feature):
     """Feeds the buffer with one batch after the other; the rest is as with `Intake`.
 
     Args:
-        limit: how many records are read at a time.
         has_any: whether the worker still has anything of these places.
         end_s: how long the last batch may take when the worker ends.
     """

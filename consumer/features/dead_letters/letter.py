@@ -79,7 +79,6 @@ def headers_of(
 
     Args:
         record: the record that failed, at the place that the journal names.
-        raised: the error of the handler, where it is still known.
     """
     row = dead.row
     envelope = Envelope(row.request_id, row.attempt, row.deadline_at)

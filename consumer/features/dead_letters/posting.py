@@ -35,7 +35,6 @@ class Payloads:
     """Finds records of rows. Belongs to one thread.
 
     Args:
-        store: where clients keep payloads.
         redis_away: whether asking Redis would only cost time.
     """
 
@@ -102,7 +101,6 @@ class LetterPosting(Posting):
 
     Args:
         recent: this worker's memory of failures.
-        stopping: whether to leave the rest to the next worker.
     """
 
     def __init__(

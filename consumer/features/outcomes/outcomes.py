@@ -122,11 +122,7 @@ def make(core: Core) -> Sequence[Feature]:
 
 
 class Outcomes(Rounds):
-    """Hears of ended requests, and writes their outcomes until stopped.
-
-    Args:
-        targets: the outcome topic of each topic that has one here.
-    """
+    """Hears of ended requests, and writes their outcomes until stopped."""
 
     name: ClassVar[str] = OUTCOMES
     gather_s: ClassVar[float] = GATHER_S

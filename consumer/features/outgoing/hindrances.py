@@ -22,9 +22,6 @@ class Hindrances:
     Topics are those of the requests, not those of their records. Logs `<kind>.hindered` once for
     each, however often it fails, and `<kind>.free` when a whole passage found nothing in its way
     any more.
-
-    Args:
-        kind: `dead_letters` or `outcomes`.
     """
 
     def __init__(self, kind: str) -> None:

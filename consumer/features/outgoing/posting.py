@@ -101,11 +101,9 @@ class Posting:
     """Writes records. Belongs to one thread.
 
     Args:
-        kind: `dead_letters` or `outcomes`.
         target: where the records about a topic go.
         draft: makes the record; None when nothing is left to make one of. It may raise
             NotAvailable: it cannot be made now.
-        stopping: whether to leave the rest to the next worker.
     """
 
     def __init__(

@@ -81,11 +81,7 @@ ENTRY_BYTES = 1000
 
 
 class Failed(NamedTuple):
-    """A record whose request has failed.
-
-    Args:
-        raised: the error of its handler, if there was one.
-    """
+    """A record whose request has failed."""
 
     record: Record
     raised: Raised | None
@@ -100,11 +96,7 @@ class Failed(NamedTuple):
 
 
 class RecentFailures(RecentRuns[Failed]):
-    """Remembers the latest failures. Safe to share between threads.
-
-    Args:
-        limit_bytes: how much is remembered at most; the oldest is forgotten first.
-    """
+    """Remembers the latest failures. Safe to share between threads."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         super().__init__(limit_bytes)
@@ -122,11 +114,7 @@ TRACE_LIMIT_BYTES = 256
 
 
 class RecentEnds(RecentRuns[bytes]):
-    """Remembers the trace context of each, where there is one. Safe to share between threads.
-
-    Args:
-        limit: how many trace contexts are remembered at most; the oldest is forgotten first.
-    """
+    """Remembers the trace context of each, where there is one. Safe to share between threads."""
 
     def __init__(self, topics: Collection[str], limit: int = LIMIT) -> None:
         super().__init__(limit)

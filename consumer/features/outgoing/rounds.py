@@ -60,8 +60,6 @@ class Rounds(Feature, ABC):
     """Writes the records of waiting rows, until stopped; `name` is the kind of the records.
 
     Args:
-        rows: finds waiting rows; with a connection of its own.
-        posting: writes a page of them; closed in the thread.
         recent: this worker's memory of waiting rows; a new one wakes this thread.
         topics: those that this worker writes for; rows of other topics are left alone.
         lease_s: how often to look for rows of dead workers.

@@ -108,11 +108,8 @@ class Outage:
     """A topic that is paused.
 
     Attributes:
-        way: in which the runs failed.
-        since_s: monotonic.
         probe_s: monotonic time from which the next request may be let through.
         probes: ids of those that were let through and have not ended.
-        tried: how many were let through.
     """
 
     way: FailureKind
@@ -162,11 +159,7 @@ class Guard:
     def ended(
         self, topic: str, request_id: str, way: FailureKind | None, now_s: float
     ) -> Change | None:
-        """Take in the end of a run.
-
-        Args:
-            way: None when it says nothing.
-        """
+        """Take in the end of a run."""
         if not self._is_on:
             return None
         outage = self.outages.get(topic)

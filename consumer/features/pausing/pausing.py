@@ -29,7 +29,6 @@ class Paused(NamedTuple):
     """A paused topic, as the pages show it.
 
     Attributes:
-        since: epoch ms.
         by: `guard`, or the person who has paused it for the group.
     """
 
@@ -57,10 +56,8 @@ class Pausing(Feature):
     """Knows the paused topics. Safe to share between threads, but for methods of the loop.
 
     Args:
-        guard: judges how runs end.
         stopping: those of which a dead letter stops the group.
         listeners: hear of the topics that this worker pauses.
-        wake: wakes the worker's loop; called when a topic goes on.
     """
 
     def __init__(

@@ -61,12 +61,7 @@ class PauseRows(Protocol):
 
 
 class Watching(Feature):
-    """Looks into the journal every second, until stopped.
-
-    Args:
-        pausing: the pauses that this worker knows.
-        rows: with a connection of its own.
-    """
+    """Looks into the journal every second, until stopped."""
 
     name: ClassVar[str] = "pauses"
     stop_s: ClassVar[float] = 2.0

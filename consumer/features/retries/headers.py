@@ -49,8 +49,6 @@ class WakeUp(NamedTuple):
     Attributes:
         delivery: the request that runs again.
         generation: of the run that failed, and of the row.
-        due_at: epoch ms of the next run, by the journal's clock.
-        delay_ms: from the failure to that.
         code, message: why it failed.
         runs: how many runs of this attempt there were.
         first_failed_at, failed_at: epoch ms of the first failure and of this one.
@@ -154,9 +152,6 @@ def _timestamp(record: Record) -> Headers:
 
 def read(record: Record, handler: Handler, *, now_s: float) -> Due:
     """Return the delivery that a record of a retry topic wakes up.
-
-    Args:
-        now_s: monotonic now.
 
     Raises:
         InvalidMessage: it is no wake-up of ours.

@@ -20,7 +20,6 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
 
     Args:
         delivery: the request that ran, with the number of its retries.
-        now_ms: epoch ms.
     """
     handler = delivery.handler
     if finish.state != JournalState.FAILED or not finish.resend:

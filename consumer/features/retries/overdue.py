@@ -32,14 +32,7 @@ from feedback.logs import EventLog
 
 
 class Passage:
-    """The passages of one sweeper, one after the other; each may take several sweeps.
-
-    Args:
-        page: how many rows a full page has.
-
-    Attributes:
-        cursor: behind which the next page begins.
-    """
+    """The passages of one sweeper, one after the other; each may take several sweeps."""
 
     def __init__(self, page: int) -> None:
         self.cursor = FROM_THE_OLDEST
@@ -64,11 +57,7 @@ class Passage:
         return self._span.begin(now_s)
 
     def read(self, found: Sequence[Overdue], *, took_s: float) -> bool:
-        """Take in a page; return whether the passage ends with it.
-
-        Args:
-            took_s: how long the database took.
-        """
+        """Take in a page; return whether the passage ends with it."""
         self._took_s += took_s
         self._oldest_ms = max([self._oldest_ms, *(one.late_ms for one in found)])
         if len(found) == self._page:

@@ -50,7 +50,6 @@ class RetryReader(KafkaThread):
     Args:
         topics: the retry topics, each with the handler that it is for and its delay in ms.
         buffer: where due retries wait for a slot; those without room there stay in Kafka.
-        open_source: makes the `KafkaSource`; called in this thread.
     """
 
     def __init__(

@@ -24,11 +24,7 @@ GATHER_S = 0.05
 
 
 class WakeUps:
-    """Sends each wake-up until Kafka has it, or refuses it for good.
-
-    Args:
-        writer: used by this thread alone.
-    """
+    """Sends each wake-up until Kafka has it, or refuses it for good."""
 
     def __init__(self, writer: KafkaWriter, *, group: str) -> None:
         self._writer = writer

@@ -17,7 +17,6 @@ class End(NamedTuple):
     """A request that has ended.
 
     Args:
-        request_id: the key of its wait record.
         ended_as: the id that it ended under: that of its place, where it was refused.
         partition: of its wait record, where that is known.
         row: the content of its dead letter, where one is to be written first.
@@ -47,11 +46,7 @@ class WaitPlace(NamedTuple):
 
 
 def row_of(write: StatusWrite, *, worker_id: str, now_ms: int) -> Row:
-    """Return a status as a row, for a letter: a request that ended without a row here has none.
-
-    Args:
-        now_ms: epoch ms, for times that the status lacks.
-    """
+    """Return a status as a row, for a letter: a request that ended without a row here has none."""
     write = write.placed
     fields = write.fields
     return Row(

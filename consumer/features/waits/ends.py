@@ -59,9 +59,7 @@ class Ends:
             `delivery="at_least_once"` all of them have one; of the others those have one that
             were taken over.
         writer: used by one thread alone.
-        letters: writes dead letters, in another one.
         recent: records and errors of failures, where they are known here.
-        outage: notified when wait records cannot be written.
     """
 
     def __init__(

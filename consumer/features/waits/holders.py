@@ -80,9 +80,6 @@ class Heartbeats:
     def look(self, holders: Collection[str], *, now_s: float) -> Holders:
         """Sort holders.
 
-        Args:
-            now_s: monotonic.
-
         Raises:
             RedisUnavailable: no worker is known to be gone now, even if it was missing before.
         """

@@ -62,7 +62,6 @@ class WaitKeeper(KafkaThread):
         handlers: those whose requests may have wait records, by topic.
         takings: writes that we take something over.
         ends: writes further messages.
-        open_source: makes the `KafkaSource`; called in this thread. None: nothing waits.
     """
 
     def __init__(

@@ -73,9 +73,7 @@ class Preparing(Feature, BeforeCommit):
     """Writes wait records for those topics that want them. Belongs to the intake's thread.
 
     Args:
-        worker_id: the holder from now on.
         topics: those with `delivery="at_least_once"`.
-        outage: notified when they cannot be written.
     """
 
     def __init__(

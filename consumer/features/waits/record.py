@@ -69,12 +69,10 @@ class Wait(NamedTuple):
     """An unfinished request.
 
     Args:
-        request_id: as in docs: Words.
         generation: of the taking that this record stands for: 1 is the first, each worker that
             takes it over adds 1.
         holder: the worker that has it; `GIVEN_BACK` where none has it and it has not begun; None
             where the record has no holder, as one that was written by hand.
-        expires_at: epoch ms after which it is a dead letter.
         record: the request as it was read, with its place in its own topic.
         effect, in_doubt: as its holder declares them; None where the record does not say.
     """
@@ -142,9 +140,7 @@ def tombstone(
     """Return the record that says that a request has ended.
 
     Args:
-        topic: of the request itself.
         generation: of the wait record that it ends, as far as it is known; else 0.
-        worker: the writer.
         status: how it ended; for readers of the topic, no decision depends on it.
         partition: as for `encode`.
     """

@@ -49,11 +49,7 @@ class Taking(Enum):
 
 
 class Table:
-    """The unfinished requests of one partition, by id.
-
-    Args:
-        worker_id: whose takings are waited for.
-    """
+    """The unfinished requests of one partition, by id."""
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id

@@ -26,11 +26,7 @@ REDIS = {"status": "write", "read": "read", "heartbeat": "heartbeat"}
 
 
 class CallDurations(Observer):
-    """Times calls; those that fail count with the time that they took.
-
-    Args:
-        registry: has the histograms from now on.
-    """
+    """Times calls; those that fail count with the time that they took."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         commits = Histogram(

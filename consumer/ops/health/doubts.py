@@ -16,11 +16,7 @@ EVERY_S = 15.0
 
 
 class OpenDoubts(NamedTuple):
-    """The open doubts of a topic, now.
-
-    Args:
-        oldest_s: the age of the oldest; 0 where there is none.
-    """
+    """The open doubts of a topic, now."""
 
     topic: str
     requests: int
@@ -80,11 +76,7 @@ class DoubtWatch(Feature):
             self._reading = DoubtReading(counts, began_s)
 
     def seen(self, now_s: float) -> list[OpenDoubts]:
-        """Return the doubts by topic; nothing where another worker has counted since. Any thread.
-
-        Args:
-            now_s: monotonic.
-        """
+        """Return the doubts by topic; none where another worker counted since. Any thread."""
         return seen(self._reading, self._topics, now_s=now_s, kept_s=self._kept_s)
 
 
@@ -96,7 +88,6 @@ def seen(
     Args:
         reading: the last count, if any.
         topics: those that are shown without a doubt as well.
-        now_s: monotonic.
         kept_s: an older count is another worker's business by now.
     """
     if reading is None or now_s - reading.asked_s > kept_s:

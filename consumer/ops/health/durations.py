@@ -28,11 +28,7 @@ LONGEST_MS = 7 * 86_400_000
 
 
 class RunDurations(Feature):
-    """Times runs, and requests that end in this worker.
-
-    Args:
-        registry: has the histograms from now on.
-    """
+    """Times runs, and requests that end in this worker."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._handler = Histogram(
@@ -98,9 +94,6 @@ def submitted_ms(request_id: str, timestamp_ms: int) -> int:
     1700000000000
     >>> submitted_ms("order-7", 1_700_000_005_000)
     1700000005000
-
-    Args:
-        timestamp_ms: that of the record.
     """
     try:
         made = uuid.UUID(request_id)

@@ -20,7 +20,6 @@ class Gauges(Collector):
     """Reads the worker anew at each scrape; without scrapes nothing is updated.
 
     Args:
-        look: sees the worker now.
         oldest: the request that it has had for longest, None when it has none.
         lateness: seconds since each loop last got on.
         stalled: the loops that have not got on for too long.

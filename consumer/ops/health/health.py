@@ -31,10 +31,6 @@ log = EventLog("onceward.health")
 class Health:
     """Receives the loops' signs of life, watches them, and answers the pages.
 
-    Args:
-        settings: those of the worker.
-        worker_id: as in its claims.
-
     Attributes:
         progress: for the loops to tick.
         metrics: features and listeners that count for Prometheus; none without a port.

@@ -28,11 +28,7 @@ KEPT_S = 3 * EVERY_S
 
 
 class LagReading(NamedTuple):
-    """The records behind the committed offsets.
-
-    Args:
-        asked_s: monotonic.
-    """
+    """The records behind the committed offsets."""
 
     records: Mapping[Partition, int]
     asked_s: float
@@ -42,7 +38,6 @@ class LagWatch:
     """Asks Kafka now and then, until stopped.
 
     Args:
-        settings: brokers and group.
         owned: the partitions that this worker reads now; called from any thread.
     """
 
@@ -70,9 +65,6 @@ class LagWatch:
         """Return the records that wait, by topic; no topic of which that is not known now.
 
         Any thread may ask.
-
-        Args:
-            now_s: monotonic.
         """
         return seen(self._reading, self._owned(), now_s=now_s)
 

@@ -74,7 +74,6 @@ def stalled(
 
     Args:
         ticks: monotonic time at which each loop last got on; one without a time owes nothing.
-        now_s: monotonic now.
         limits: seconds that each loop may take; one without a limit is not judged.
         awake_since_s: monotonic time since which the process was certainly not stopped as a whole:
             no loop owes anything for the time before.

@@ -16,10 +16,8 @@ class Vitals:
     """A worker's state, as its parts showed it one after the other.
 
     Attributes:
-        waiting: committed requests in the buffer.
         order_held: requests that wait for another one of their key, by topic.
         order_held_limit: at so many of a topic, no more of it is read.
-        order_held_s: since the oldest of them was read.
         held: requests that are claimed and not yet finished in the journal.
         free_slots: jobs that the ready children would take now.
         children_late: ready children that do not start their jobs.
@@ -28,8 +26,6 @@ class Vitals:
         is_open: Kafka answered at the start, and every topic is there.
         is_joined: the group has given this worker its share, which may be none.
         lease_left_s: seconds, by our own clock; not positive when it is over.
-        untold: statuses that wait to be written to Redis.
-        paused: topics that do not run now.
         doubts: the group's, by topic, where this worker counted last.
         lag: records that wait in Kafka for this worker, by topic; none of which that is not known.
         refused: the faults of security that last, in sentences with their correction.
@@ -73,9 +69,6 @@ class Oldest(NamedTuple):
     """The request that has been in the worker's hands for longest: at a stop, the one that blocks.
 
     Not its key: that may be a card number, and anybody may read the page.
-
-    Attributes:
-        age_s: since it was read.
     """
 
     request_id: str

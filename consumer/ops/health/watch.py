@@ -24,9 +24,6 @@ class HealthWatch:
     """Looks at the worker about once a second until stopped.
 
     Args:
-        progress: ticked by the loops.
-        limits: seconds that each loop may take to come round.
-        look: sees the worker now.
         unit: systemd's. It gets READY when the worker has children and a source, then its status
             in a line, and the signs of life.
     """

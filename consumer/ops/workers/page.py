@@ -27,11 +27,7 @@ _COLOURS = {
 
 
 def workers_page(rows: Sequence[WorkerRow], *, width: int) -> RenderableType:
-    """Return the page.
-
-    Args:
-        width: of the terminal.
-    """
+    """Return the page."""
     parts: list[RenderableType] = [_table(rows, width)]
     for one in rows:
         parts += _further(one)

@@ -38,7 +38,6 @@ class WorkerRow:
     """One worker of the group.
 
     Attributes:
-        started_at: epoch ms, by the database's clock.
         lease_left_s: negative since it is over.
         heartbeat: None where Redis has none, or was not asked.
         held: the claims that a dead worker has left, by topic; None where that is not known.

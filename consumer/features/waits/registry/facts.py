@@ -83,7 +83,6 @@ class Owned:
         position: how far the table has read it.
         lease_end_s: until when it certainly stays ours, on the monotonic clock.
         fence: the right to write its letters and tombstones.
-        begun: requests on their way to the dead letters.
         refused: offsets of those whose letter Kafka does not take as it is.
         lost: offsets of due records that Kafka does not have any more.
         rests_until_s: nothing is moved before, on the monotonic clock.
@@ -114,10 +113,7 @@ class Unfinished(NamedTuple):
     """A request that has not ended: its latest wait record.
 
     Args:
-        offset: of that record.
-        expires_at: epoch ms.
         holder: the worker that has it; `NOBODY` where it was given back or has no holder.
-        written_at: epoch ms, by the writer's clock.
     """
 
     request_id: str
@@ -133,7 +129,6 @@ class Expiry(NamedTuple):
 
     Args:
         offset: of the wait record that expired.
-        begun_at: epoch ms, by the database's clock.
         letter_partition: where its letter goes.
         letter_mark: its letter is not before this offset.
         ended_offset: of a tombstone that came after it had begun; None when there was none.
@@ -168,7 +163,6 @@ class PartitionContent(NamedTuple):
     """The content of a partition now.
 
     Args:
-        waiting: how many requests have not ended.
         oldest_ms: how long the oldest of them has waited; 0 where there is none.
     """
 

@@ -35,14 +35,8 @@ class PartitionsOwned:
     """Maintains the table of unfinished requests for our partitions. Belongs to one thread.
 
     Args:
-        source: a member of the registries' group.
-        fences: the right to write letters and tombstones.
         lease_s: how long a partition stays ours without a word.
-        stopping: set when the process is to end.
         on_read: called after each reading.
-
-    Attributes:
-        owned: our partitions, by their places.
     """
 
     def __init__(

@@ -50,7 +50,6 @@ class FoundRecords(NamedTuple):
     """The records found at some offsets.
 
     Args:
-        records: by their offset.
         looked_to: those behind it were not looked for; one before it that was not found was taken
             by compaction, or by retention.
     """

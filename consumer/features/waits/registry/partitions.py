@@ -38,7 +38,6 @@ class Owner:
     """One registry as the owner of partitions.
 
     Args:
-        owner: a name that no other process has.
         lease_ms: how long a partition stays its own without a word.
     """
 

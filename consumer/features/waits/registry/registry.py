@@ -54,7 +54,6 @@ class Registry:
     Args:
         name: of this process, as no other has.
         topics: whose requests are meant; all of the group by default.
-        stopping: set when it is to end.
         on_read: called whenever it has read, which is every few seconds while it gets on.
     """
 

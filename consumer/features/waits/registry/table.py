@@ -89,11 +89,7 @@ class WaitTable(GroupJournal):
                 self._owner.release(connection, place)
 
     def apply(self, place: Place, changes: Changes, *, read_to: tuple[int, int]) -> int:
-        """Write the changes of a partition, and its position; return now, in epoch ms.
-
-        Raises:
-            LeaseLost: it is another's; nothing was written.
-        """
+        """Write the changes of a partition, and its position; return now, in epoch ms."""
         with self._session.transaction() as connection:
             now = self._owner.hold(connection, place, read_to=read_to)
             self._write(connection, place, changes)
@@ -126,11 +122,7 @@ class WaitTable(GroupJournal):
         letter_partition: int,
         letter_mark: int,
     ) -> list[Expiry]:
-        """Take requests out of the table, on their way to the dead letters.
-
-        Raises:
-            LeaseLost: the partition is another's; nothing was written.
-        """
+        """Take requests out of the table, on their way to the dead letters."""
         with self._session.transaction() as connection:
             now = self._owner.hold(connection, place, read_to=(position, position))
             begun = [Expiry(*one[:5], now, letter_partition, letter_mark) for one in rows]
@@ -139,11 +131,7 @@ class WaitTable(GroupJournal):
         return begun
 
     def forget(self, place: Place, rows: Sequence[Unfinished], *, position: int) -> None:
-        """Forget requests whose records are gone.
-
-        Raises:
-            LeaseLost: the partition is another's; nothing was written.
-        """
+        """Forget requests whose records are gone."""
         with self._session.transaction() as connection:
             self._owner.hold(connection, place, read_to=(position, position))
             batches.delete_waits(connection, self._group, place, _behind(rows))
@@ -160,11 +148,7 @@ class WaitTable(GroupJournal):
             return set(connection.execute(_WAITING_AGAIN, given).scalars())
 
     def finish(self, place: Place, request_ids: Sequence[str], *, position: int) -> None:
-        """Forget expiries: their letters and tombstones are written.
-
-        Raises:
-            LeaseLost: the partition is another's; nothing was written.
-        """
+        """Forget expiries: their letters and tombstones are written."""
         with self._session.transaction() as connection:
             self._owner.hold(connection, place, read_to=(position, position))
             batches.delete_expiries(connection, self._group, place, request_ids)

@@ -22,7 +22,6 @@ class RegistryCounts:
 
     Attributes:
         expired: moved to the dead letters.
-        malformed: records that say nothing.
         refused: letters that Kafka does not take as they are.
         held: past their expiry now, and left to their living holders, in each partition.
     """
@@ -55,11 +54,7 @@ class RegistryCounts:
             log.warning("waits.clocks_apart", topic=place[0], ahead_s=ahead_ms // 1000)
 
     def is_due(self, now_s: float) -> bool:
-        """Whether it is time for a line.
-
-        Args:
-            now_s: monotonic.
-        """
+        """Whether it is time for a line."""
         return now_s >= self._due_s
 
     def say(self, standing: PartitionContent, *, now_s: float) -> None:

@@ -78,7 +78,6 @@ class WaitTopic(NamedTuple):
     Args:
         source: the topic whose requests wait there.
         topic_id: Kafka's own; one that was deleted and made anew has another.
-        partitions: how many it has.
     """
 
     name: str
@@ -91,7 +90,6 @@ class WaitTopics:
     """Looks for wait topics; says each fault once. Belongs to one thread.
 
     Args:
-        settings: brokers, security and group.
         wanted: the topics whose requests are meant; all of the group by default.
     """
 
