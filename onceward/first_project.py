@@ -9,7 +9,7 @@ import click
 from feedback.console.commands import DEFAULT_FILE
 from feedback.errors import SettingsError
 from feedback.files import new_private_file
-from onceward.dev.data_folder import DATA_FOLDER, make_data_folder
+from onceward.dev.claims import DATA_FOLDER, make_data_folder
 
 SETTINGS = """\
 # Settings of Onceward. Each can also come from ONCEWARD_<SECTION>__<NAME>, as in

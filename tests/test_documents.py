@@ -204,7 +204,6 @@ def test_metrics_are_made_where_the_reference_looks_for_them() -> None:
     }
     assert found == {
         "consumer/ops/health/calls.py",
-        "consumer/ops/health/durations.py",
         "consumer/ops/health/exposed.py",
         "consumer/ops/health/gauges.py",
         "producer_client/outbox/metrics.py",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState
-from consumer.handlers.idempotency_key import idempotency_key
+from consumer.handlers.request import idempotency_key
 from consumer.journal.actions import Action
 from consumer.journal.lookup import LeaseRow, PastRun
 from consumer.journal.pauses import PauseRow

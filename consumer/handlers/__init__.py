@@ -4,11 +4,11 @@
   lists all options, and `checks/` refuse those that cannot be kept; `registry` imports the user's
   modules; `fingerprint` compares two processes' declarations.
 - `lifespan` is `@lifespan`: an object that all runs of a child share.
-- `delivery` is a record as it was received; `request` is the handler's argument, `effect_gate` the
-  door to its marked effect, `idempotency_key` the key that its counterparty sees; `query_result`
+- `delivery` is a record as it was received; `request` is the handler's argument, with the
+  key that its counterparty sees; `effect_gate` the door to its marked effect; `query_result`
   is the answer of its `query=`.
-- `backoff`, `durations`, `error_classes` and `retry_decision`: whether and when a failed run is
-  retried. `retry_policy`: all that a handler says of it, as one value.
+- `backoff`, `error_classes` and `retry_policy`: whether and when a failed run is retried, and all
+  that a handler says of it, as one value.
 - `dead_letters/`: the declaration of a handler of dead letters, and its argument.
 """
 

@@ -11,13 +11,22 @@ from typing import Any, TypeVar
 
 from consumer.handlers.backoff import Backoff
 from consumer.handlers.checks.collapse import fault_of_collapse
-from consumer.handlers.checks.order import fault_of_order
 from consumer.handlers.checks.retries import fault_of_retries
 from consumer.handlers.checks.waits import fault_of_delivery
-from consumer.handlers.dead_letters.declaring import fault_of_letters
-from consumer.handlers.dead_letters.on_error import OnError
+from consumer.handlers.dead_letters.declaring import OnError, fault_of_letters
 from feedback.errors import SettingsError
 from feedback.records.schemas import SchemaFile
+
+
+def fault_of_order(handler: Handler) -> str | None:
+    """Return a sentence that names the fault and its correction; None when there is none."""
+    if handler.order == "key" and handler.retry_on and handler.retries is None:
+        return (
+            'order="key" with retry_on= needs retries=: without it only a resend runs such a '
+            "failure again, and by then later requests of its key have run"
+        )
+    return None
+
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _Choice = TypeVar("_Choice", bound=StrEnum)

@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from consumer.handlers.backoff import Backoff
 from consumer.handlers.checks.retries import backoff_of
-from consumer.handlers.dead_letters.declaring import placeholder
-from consumer.handlers.dead_letters.on_error import OnError
+from consumer.handlers.dead_letters.declaring import OnError, placeholder
 from consumer.handlers.declaration import (
     DeliveryKind,
     EffectKind,

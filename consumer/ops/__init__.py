@@ -1,14 +1,13 @@
 """The worker as a process: started, stopped, watched, checked, and its command line.
 
 - `build` makes one worker, each feature of it in one line; `startup` has the facts that come first.
-  `components` lists the components in the order of their start; `component` starts a list and stops
-  it in reverse.
-- `service` starts the components and runs the loop; `drain` ends the runs; `signals` end it,
-  and those of `log_level` change how much it logs.
+  `component` starts a list of components and stops it in reverse.
+- `service` lists the components in the order of their start, and runs the loop; `drain` ends the
+  runs; `signals` end it, and those of `log_level` change how much it logs.
 - `commands` is `onceward-worker`; `check` asks each server and setting, `open_files` finds files
-  that others may read. `topics` lists and makes the topics of handlers, `topic_lines` shows them;
-  `workers/` lists the workers, living and dead; `rights/` lists the rights that each role needs,
-  and the commands that grant them.
+  that others may read. `topics` lists, shows and makes the topics of handlers; `workers/` lists the
+  workers, living and dead; `rights/` lists the rights that each role needs, and the commands that
+  grant them.
 - `health/` says whether the worker gets on, can take work, and its latest figures: pages and
   metrics.
 """

@@ -42,7 +42,7 @@ from consumer.ops.startup import (
     pool_settings,
     require_topics,
 )
-from consumer.ops.workers.load import load_of
+from consumer.ops.workers.workers import load_of
 from consumer.pool import Pool
 from consumer.status.availability import ServerOutage
 from consumer.status.heartbeat import Heartbeat, check_journal
@@ -79,7 +79,7 @@ class Build:
     Args:
         settings: checked settings with at least one handler module.
 
-    Attributes: the parts that `components` starts and stops.
+    Attributes: the parts that `service` starts and stops.
 
     Raises:
         SettingsError: no handlers, handlers that do not import, a journal of another version or

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -11,12 +12,42 @@ from consumer.features.outcomes.outcomes import ROOM_BYTES as OUTCOME_BYTES
 from consumer.features.retries.headers import retry_topics
 from consumer.features.waits.preparing import ROOM_BYTES as WAIT_BYTES
 from consumer.features.waits.record import wait_topic
+from consumer.handlers.backoff import named
 from consumer.handlers.declaration import DeliveryKind, Handler
-from consumer.handlers.durations import named
+from feedback.console.plurals import counted
 from feedback.kafka.topic_facts import TopicFacts, facts_of
 from feedback.kafka.topics import CLEANUP, COMPACT, KafkaTopics
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.settings.settings import Settings
+
+
+def topic_as_json(one: TopicState) -> str:
+    """Return a line of JSON."""
+    facts = one.facts
+    return json.dumps(
+        {
+            "topic": one.topic.name,
+            "purpose": one.topic.purpose,
+            "partitions": one.partitions,
+            "replicas": facts.replicas if facts else 0,
+            "settings": dict(facts.settings) if facts else {},
+            "rights": sorted(facts.rights) if facts else [],
+            "created": one.is_new,
+            "fault": one.fault or None,
+        }
+    )
+
+
+def topic_as_text(one: TopicState) -> str:
+    """Return a line for a person; settings have Kafka's names."""
+    words = [one.topic.name, one.topic.purpose, one.fault or ("created" if one.is_new else "there")]
+    if (facts := one.facts) is not None:
+        words.append(counted(facts.partitions, "partition"))
+        words.append(f"on {counted(facts.replicas, 'broker')}")
+        words += [f"{name}={value}" for name, value in facts.settings.items()]
+        words.append(f"rights {','.join(sorted(facts.rights)) or 'not known'}")
+    return "  ".join(words)
+
 
 READS, WRITES = frozenset({"READ"}), frozenset({"WRITE"})
 

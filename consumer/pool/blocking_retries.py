@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from consumer.handlers.declaration import Handler
-from consumer.handlers.retry_decision import next_delay_ms
+from consumer.handlers.retry_policy import next_delay_ms
 from feedback.clock import epoch_ms, monotonic_s
 
 _dice = Random()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import NamedTuple
 
-from consumer.handlers.dead_letters.on_error import OnError
+from consumer.handlers.dead_letters.declaring import OnError
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.error_classes import is_retryable, is_retryable_code
 from consumer.handlers.errors import CODE, InDoubt, Rejected

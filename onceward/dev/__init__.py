@@ -4,7 +4,7 @@
 commands that are shown. `backing` finds Kafka and Redis at the addresses of the settings, or starts
 them there with their data in `.onceward` (`claims` keeps two sessions apart). `session` runs the
 worker and the resender as processes (`member`), shows their logs (`output`), and starts the worker
-anew when a file changes (`sources`).
+anew when a file changes.
 
 Decisions, and their cost:
 

@@ -9,7 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from feedback.errors import NotAvailable
+from feedback.files import OWNER_ONLY_FOLDER
 from onceward.servers.cache import cache_folder
+
+DATA_FOLDER = ".onceward"
+
+
+def make_data_folder(folder: Path) -> None:
+    """Make the folder, which git leaves out and its owner alone may enter: payloads stand in it."""
+    folder.mkdir(mode=OWNER_ONLY_FOLDER, exist_ok=True)
+    (folder / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 class AnotherSession(NotAvailable):

@@ -13,8 +13,7 @@ from feedback.console.commands import config_option, file_of, log_level_option
 from feedback.errors import ExitCode
 from feedback.settings.settings import Settings, load
 from onceward.dev.backing import provide
-from onceward.dev.claims import claimed
-from onceward.dev.data_folder import DATA_FOLDER, make_data_folder
+from onceward.dev.claims import DATA_FOLDER, claimed, make_data_folder
 from onceward.dev.output import OURS, say, show_if_read
 from onceward.dev.plan import SessionPlan, exports_of, first_send, module_of, plan_of
 from onceward.dev.session import DevSession, SessionEnded, ended_by_signals

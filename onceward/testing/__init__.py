@@ -1,15 +1,15 @@
 """Tests of handlers without servers: a handler runs through the worker's own decisions.
 
 `bench` is the worker: its real loop, the real journal (SQLite in memory) and the real status script
-(fakeredis; both `memory`). Only the pool is another one: `threads` runs the handler in a thread
-of this process, and lets it die, or lose its journal, at a point (`deaths`) that the function tells
+(fakeredis; both `memory`). Only the pool is another one: `threads` runs the handler in a thread of
+this process, and lets it die, or lose its journal, at a point (`deaths`) that the function tells
 (`watched`). `counterparty` is the outside system, and counts. `safety` dies at every point, sends
-again, and says whether anything happened twice. `coverage` refuses by name what a bench cannot run:
-`delivery=` other than at_most_once, `order="key"`, `collapse=`, `dead_letters_of=`. Retries are
-decided as in a worker, and wait in `bench_retries` until a test lets time pass.
+again, and says whether anything happened twice. `bench_outcome` refuses by name what a bench cannot
+run: `delivery=` other than at_most_once, `order="key"`, `collapse=`, `dead_letters_of=`. Retries
+are decided as in a worker, and wait in `bench_retries` until a test lets time pass.
 
 `memory_client` is a client for the tests of front-ends: the client's own rules of sends and waits
-over a store in memory and a Kafka that keeps records (`memory_sender`). The test says how a request
+over a store in memory and a Kafka that keeps records (`memory_client`). The test says how a request
 stands (`told`), or lets given handlers run it; `memory_async_client` is the same for asyncio.
 
 `real/` is the same bench on real servers: a worker process whose children are killed, Kafka, Redis.
@@ -31,9 +31,8 @@ from feedback.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onceward.testing.bench import Bench
-    from onceward.testing.bench_outcome import BenchOutcome
+    from onceward.testing.bench_outcome import BenchOutcome, NotCovered, NotReal
     from onceward.testing.counterparty import Counterparty, KeyRefused
-    from onceward.testing.coverage import NotCovered, NotReal
     from onceward.testing.deaths import NeverReached, Point
     from onceward.testing.memory_async_client import MemoryAsyncClient
     from onceward.testing.memory_client import MemoryClient
@@ -43,9 +42,8 @@ else:
     # A real bench's children import the module of the test, and need a counterparty alone.
     _HOMES = {
         "onceward.testing.bench": ("Bench",),
-        "onceward.testing.bench_outcome": ("BenchOutcome",),
+        "onceward.testing.bench_outcome": ("BenchOutcome", "NotCovered", "NotReal"),
         "onceward.testing.counterparty": ("Counterparty", "KeyRefused"),
-        "onceward.testing.coverage": ("NotCovered", "NotReal"),
         "onceward.testing.deaths": ("NeverReached", "Point"),
         "onceward.testing.memory_async_client": ("MemoryAsyncClient",),
         "onceward.testing.memory_client": ("MemoryClient",),

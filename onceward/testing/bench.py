@@ -22,9 +22,8 @@ from feedback.clock import epoch_ms, monotonic_s
 from feedback.records.envelope import Envelope, Record, encode_headers, new_request_id
 from feedback.redis.store import StatusStore
 from feedback.statuses import Status
-from onceward.testing.bench_outcome import BenchOutcome
+from onceward.testing.bench_outcome import BenchOutcome, NotCovered, covered
 from onceward.testing.bench_retries import BenchRetries
-from onceward.testing.coverage import NotCovered, covered
 from onceward.testing.deaths import Death, JournalOutage, NeverReached, Point
 from onceward.testing.memory import EndlessLease, MemoryJournal, memory_store
 from onceward.testing.real.switch import real_servers

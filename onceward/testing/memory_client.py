@@ -2,24 +2,102 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from feedback.clock import epoch_ms
 from feedback.errors import NotSent, SendUnknown
+from feedback.kafka.send_errors import RecordNotSent, RecordUnknown
+from feedback.records.envelope import Record
 from feedback.settings.settings import Settings
 from feedback.status import BEFORE_CLAIM, State
 from feedback.statuses import Status
 from onceward.testing.bench import GROUP, WORKER, Bench
-from onceward.testing.coverage import NotReal
+from onceward.testing.bench_outcome import NotReal
 from onceward.testing.memory import memory_store
-from onceward.testing.memory_sender import MemorySender, SendFailure
 from onceward.testing.real.switch import real_servers
 from onceward.testing.told import StatusRefused, told
 from producer_client.client import Client, schema_of
 from producer_client.sending import BlockingSends
 from producer_client.sent_before import SentBefore
 from producer_client.wait_rules import AnyHandle, WaitedRequest, end_of
+
+
+@dataclass(frozen=True, slots=True)
+class SendFailure:
+    """The failure of one send.
+
+    Attributes:
+        arrives: the record is there nevertheless, and Kafka's answer is lost.
+    """
+
+    reason: str
+    is_unknown: bool
+    arrives: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """A record that was handed over."""
+
+    failure: SendFailure | None
+
+    async def ending(self) -> object:
+        """Return when Kafka has it.
+
+        Raises:
+            RecordUnknown: its answer is lost.
+        """
+        if self.failure is not None:
+            raise RecordUnknown(self.failure.reason)
+        return None
+
+    def take_back(self) -> bool:
+        """Return False: it has gone."""
+        return False
+
+
+class MemorySender:
+    """Takes records as `feedback.kafka.sending.KafkaSender` does.
+
+    Attributes:
+        failures: of the next sends, one for each, in order.
+        records: those that arrived, and that nobody has read.
+    """
+
+    def __init__(self) -> None:
+        self.failures: deque[SendFailure] = deque()
+        self.records: deque[Record] = deque()
+        self._offset = 0
+
+    def send(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes]],
+        deadline_s: float | None = None,
+    ) -> HandedOver:
+        """Take one record.
+
+        Raises:
+            RecordNotSent: the test wants it so.
+        """
+        failure = self.failures.popleft() if self.failures else None
+        if failure is not None and not failure.is_unknown:
+            raise RecordNotSent(failure.reason)
+        if failure is None or failure.arrives:
+            record = Record(topic, 0, self._offset, epoch_ms(), key, value, tuple(headers))
+            self._offset += 1
+            self.records.append(record)
+        return HandedOver(failure)
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class MemoryClient(Client):

@@ -17,14 +17,13 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import NotAvailable
-from producer_client.outbox.driver_transaction import commits_by_itself
+from producer_client.outbox.driver_transaction import commits_by_itself, uncommitted_django
 from producer_client.outbox.errors import NoTransaction, OutboxVersionError
 from producer_client.outbox.faults import translate
 from producer_client.outbox.row import columns_of
 from producer_client.outbox.row_insert import RowInsert
 from producer_client.outbox.sql_texts import dialect_of, is_known, query_of_version
 from producer_client.outbox.tables import SCHEMA_VERSION
-from producer_client.outbox.uncommitted import uncommitted_django
 from producer_client.outbox.writing import WrittenRow
 from producer_client.submission import Prepared
 

@@ -18,13 +18,12 @@ from sqlalchemy.orm import Session, scoped_session
 from feedback.errors import InvalidMessage, OncewardError
 from feedback.kafka.senders import size_of_record
 from feedback.records.envelope import encode_headers
-from producer_client.outbox.driver_transaction import commits_by_itself
+from producer_client.outbox.driver_transaction import commits_by_itself, uncommitted
 from producer_client.outbox.errors import NoTransaction
 from producer_client.outbox.faults import translate
 from producer_client.outbox.row import columns_of
 from producer_client.outbox.row_insert import RowInsert
 from producer_client.outbox.schema import check_version
-from producer_client.outbox.uncommitted import uncommitted
 from producer_client.submission import Prepared
 
 # With or without waking relays; for engines whose database was seen to have our tables.
@@ -36,7 +35,7 @@ class WrittenRow(NamedTuple):
 
     Attributes:
         written_at: its `created_at`, in epoch ms of the database's clock.
-        is_uncommitted: whether who asks has not committed it; see `uncommitted`.
+        is_uncommitted: whether who asks has not committed it; see `driver_transaction`.
     """
 
     written_at: int

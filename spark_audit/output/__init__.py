@@ -6,5 +6,5 @@
 - `shared_folder_check` proves that all machines of a cluster write into the same folder.
   `formatting` writes times as people read them.
 
-A disk that refuses is an OSError here, and a NotAvailable for those who asked for an audit.
+A disk that refuses is an OSError here, and NotAvailable to the commands.
 """

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from consumer.handlers.backoff import named
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
-from consumer.handlers.durations import named
 from feedback.errors import InvalidMessage, SettingsError
 from feedback.records.envelope import (
     Envelope,

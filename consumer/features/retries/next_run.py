@@ -7,7 +7,7 @@ from random import Random
 from consumer.features.retries.headers import WakeUp
 from consumer.handlers.declaration import DeliveryKind, Order
 from consumer.handlers.delivery import Delivery
-from consumer.handlers.retry_decision import next_delay_ms
+from consumer.handlers.retry_policy import next_delay_ms
 from consumer.journal import Finish, JournalState, Row
 
 _dice = Random()

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
 from typing import TYPE_CHECKING
 
-from consumer.handlers.dead_letters.endless import ENDLESS
-from consumer.handlers.dead_letters.on_error import OnError
+from consumer.handlers.backoff import Exponential
 from feedback.errors import SettingsError
 from feedback.records.dead_letter_topics import dead_letter_topic, is_dead_letter_topic
 
 if TYPE_CHECKING:
     from consumer.handlers.declaration import Handler
+
+# 1 s, 4 s, 16 s, 64 s, 256 s, 10 min: each has a topic, and more topics would be no better.
+_STEPS = Exponential("1s", tries=6, factor=4.0, most="10m")
+
+
+@dataclass(frozen=True)
+class Endless:
+    """Each delay is four times the one before, up to ten minutes, as often as it takes."""
+
+    tries: int = 2**53
+    topic_delays_ms: tuple[int, ...] = _STEPS.topic_delays_ms
+
+    def delay_ms(self, retry: int, random: Random) -> int:
+        """Return the milliseconds before this retry, counted from 1."""
+        return _STEPS.delay_ms(min(retry, _STEPS.tries), random)
+
+
+ENDLESS = Endless()
+
+
+class OnError(StrEnum):
+    """FAIL: the letter has FAILED, and is counted. RETRY: it runs again, later and without end."""
+
+    FAIL = "fail"
+    RETRY = "retry"
+
 
 LONGEST_NAME = 249
 # Without end, to a person: a row is only pruned when its deadline is over.

@@ -8,12 +8,12 @@ worker's parts ──▶ Probe ──▶ Vitals ──▶ readiness ──▶ /r
 
 `progress` is the rule: which loop owes a sign of life, and since when. `watch` is the one thread
 that applies it. `probe` reads the parts of the worker from outside, `vitals` is its picture,
-`readiness` names what is missing. `exposed` counts events for Prometheus as a feature of the loop
-and as an observer of the parts (`feedback.observer`; without a port there is none), `durations`
-times runs and requests, `calls` the calls of the servers, `gauges` adds values that are read at a
-scrape; `doubts` counts the group's open doubts, on one worker at a time, and `lag` the records that
-wait in Kafka, over a connection of its own. `feedback.web.page_server` is the HTTP side, `stacks`
-the stacks in the log of a stall, `health` puts it together for the service.
+`pages` names what is missing. `exposed` counts events for Prometheus as a feature of the loop and
+as an observer of the parts (`feedback.observer`; without a port there is none), and times runs and
+requests, `calls` the calls of the servers, `gauges` adds values that are read at a scrape; `doubts`
+counts the group's open doubts, on one worker at a time, and `lag` the records that wait in Kafka,
+over a connection of its own. `feedback.web.page_server` is the HTTP side, `health` puts it together
+for the service.
 
 Decisions. A loop lives when it comes round, so a handler of an hour is no stall, and neither is a
 server that is known to be away: restarting the worker would bring nothing back. Threads of the HTTP

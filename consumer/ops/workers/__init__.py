@@ -6,8 +6,8 @@ onceward_worker: leases ──────────────────�
 claims of the dead, bounded ────────────────┘
 ```
 
-`load` is the content of a heartbeat, written and read. `workers` decides about one worker at a time
-whether it lives. `page` is the table for a person, `command` asks journal and Redis.
+`workers` has the load, the content of a heartbeat, written and read, and decides about one worker
+at a time whether it lives. `page` is the table for a person, `command` asks journal and Redis.
 
 Not obvious: a clean stop takes the worker's lease along. So a lease that is over and no heartbeat
 is a worker that was killed, or whose host is gone. One without a journal of the group has no lease

@@ -12,9 +12,8 @@ import click
 from consumer.dlq.list_page import console_for
 from consumer.journal import JournalUnavailable
 from consumer.journal.workers import HeldClaims, RegisteredWorker, Workers
-from consumer.ops.workers.load import decode_load
 from consumer.ops.workers.page import row_json, workers_page
-from consumer.ops.workers.workers import SeenHeartbeat, WorkerRow, WorkerState, rows_of
+from consumer.ops.workers.workers import SeenHeartbeat, WorkerRow, WorkerState, decode_load, rows_of
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.source import say_source
 from feedback.errors import RedisUnavailable

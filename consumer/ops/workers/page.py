@@ -12,8 +12,7 @@ from rich.text import Text
 from consumer.dlq.dates import moment
 from consumer.dlq.list_page import plain
 from consumer.journal.workers import HeldClaims
-from consumer.ops.workers.load import WorkerLoad
-from consumer.ops.workers.workers import WorkerRow, WorkerState
+from consumer.ops.workers.workers import WorkerLoad, WorkerRow, WorkerState
 from feedback.console.plurals import counted
 
 # Narrower terminals get neither; the JSON has both.

@@ -22,8 +22,7 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import KafkaSection
 from onceward.servers.polling import eventually
 from onceward.testing.bench import Bench, owes_letter
-from onceward.testing.bench_outcome import BenchOutcome
-from onceward.testing.coverage import NotReal, covered
+from onceward.testing.bench_outcome import BenchOutcome, NotReal, covered
 from onceward.testing.deaths import Death, JournalOutage, Point
 from onceward.testing.real.desk import PointDesk
 from onceward.testing.real.journal import FileJournal

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from onceward.testing.coverage import NotReal
+from onceward.testing.bench_outcome import NotReal
 
 VARIABLE = "ONCEWARD_TESTING_BENCH"
 

@@ -12,7 +12,7 @@ import pytest
 
 from consumer.ops.build import Build
 from consumer.ops.component import Component, started
-from consumer.ops.components import components_of
+from consumer.ops.service import components_of
 from feedback.settings.settings import load
 from tests.consumer.conftest import MakeStage
 
@@ -115,7 +115,7 @@ def make_names(
             one.stop(0.0)
 
 
-# Whom each needs when it starts, and so to its end; the reasons stand in `components`.
+# Whom each needs when it starts, and so to its end; the reasons stand in `service`.
 NEEDS = {
     "lease": {"health", "redis", "journal"},
     "statuses": {"redis"},

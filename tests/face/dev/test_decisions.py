@@ -10,7 +10,7 @@ import pytest
 from feedback.errors import SettingsError
 from feedback.settings.settings import Settings
 from onceward.dev.plan import exports_of, first_send, module_of, plan_of
-from onceward.dev.sources import changed, snapshot
+from onceward.dev.session import changed, snapshot
 
 
 @pytest.fixture(autouse=True)

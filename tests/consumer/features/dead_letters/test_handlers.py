@@ -8,8 +8,7 @@ import pytest
 
 from consumer.features.retries.headers import retry_topics
 from consumer.features.retries.retries import Retries
-from consumer.handlers.dead_letters.declaring import in_group
-from consumer.handlers.dead_letters.on_error import OnError
+from consumer.handlers.dead_letters.declaring import OnError, in_group
 from consumer.handlers.declaration import Handler
 from consumer.intake.buffer import Buffer
 from consumer.loop.scheduler import Scheduler

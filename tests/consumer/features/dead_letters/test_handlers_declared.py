@@ -8,9 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from consumer.features.retries.headers import retry_topics
-from consumer.handlers.dead_letters.declaring import ENDLESS_S, in_group
-from consumer.handlers.dead_letters.endless import ENDLESS
-from consumer.handlers.dead_letters.on_error import OnError
+from consumer.handlers.dead_letters.declaring import ENDLESS, ENDLESS_S, OnError, in_group
 from consumer.handlers.declaration import EffectKind, Handler, HandlerDefinitionError
 from consumer.handlers.decorator import handler
 from consumer.handlers.errors import InDoubt, Rejected

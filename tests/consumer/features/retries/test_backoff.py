@@ -15,10 +15,11 @@ from consumer.handlers.backoff import (
     Immediately,
     Tiers,
     Uniform,
+    milliseconds,
+    named,
     topic_delay_ms,
 )
-from consumer.handlers.durations import milliseconds, named
-from consumer.handlers.retry_decision import next_delay_ms
+from consumer.handlers.retry_policy import next_delay_ms
 
 
 def _delays(backoff: Backoff, seed: int = 0) -> list[int]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from consumer.handlers.delivery import Delivery
 from consumer.loop.mapping import job
-from consumer.ops.health.durations import BUCKETS_S, LONGEST_MS, MOST_RUNS, submitted_ms
-from consumer.ops.health.exposed import ExposedMetrics
+from consumer.ops.health.exposed import (
+    BUCKETS_S,
+    LONGEST_MS,
+    MOST_RUNS,
+    ExposedMetrics,
+    submitted_ms,
+)
 from feedback.clock import epoch_ms
 from feedback.records.envelope import new_request_id
 from tests.consumer.ops.health.test_metrics import scrape

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from consumer.ops.health.pages import missing
 from consumer.ops.health.progress import (
     ALL,
     DISPATCH,
@@ -14,7 +15,6 @@ from consumer.ops.health.progress import (
     LoopProgress,
     stalled,
 )
-from consumer.ops.health.readiness import missing
 from consumer.ops.health.vitals import excused
 from tests.consumer.ops.health.samples import vitals
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from consumer.ops.health.progress import DISPATCH, LOOP, TELLER, LoopProgress
-from consumer.ops.health.stacks import MAX_FRAMES, thread_stacks
 from consumer.ops.health.vitals import Vitals
-from consumer.ops.health.watch import HealthWatch
+from consumer.ops.health.watch import MAX_FRAMES, HealthWatch, thread_stacks
 from feedback.clock import monotonic_s
 from feedback.logs import configure
 from feedback.systemd import Unit

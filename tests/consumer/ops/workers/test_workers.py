@@ -11,9 +11,18 @@ from rich.console import Console
 from consumer.features.pausing.pausing import GUARD, Paused
 from consumer.journal.workers import HeldClaims, RegisteredWorker
 from consumer.ops.health.vitals import Oldest
-from consumer.ops.workers.load import MAX_TOPICS, WorkerLoad, decode_load, load_of
 from consumer.ops.workers.page import row_json, workers_page
-from consumer.ops.workers.workers import SeenHeartbeat, WorkerRow, WorkerState, rows_of, state_of
+from consumer.ops.workers.workers import (
+    MAX_TOPICS,
+    SeenHeartbeat,
+    WorkerLoad,
+    WorkerRow,
+    WorkerState,
+    decode_load,
+    load_of,
+    rows_of,
+    state_of,
+)
 from tests.consumer.ops.health.samples import vitals
 
 LIVING = SeenHeartbeat(WorkerLoad(slots=4, slots_busy=3, version="0.1.0", oldest_s=61.0), 1.5)
