@@ -19,7 +19,7 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
   deletes old rows; `forgetting`: keeps pruned requests from running again.
 - `dead_claims`: finds claims of dead workers, also those that no handler is left for.
 - `retrying`: whose next run is overdue. `pauses`: which topics the group does not run now.
-- `waiting`: rows that wait for a record about them; `dead_letters` and `outcomes` are its kinds.
+- `waiting`: rows that wait for a record about them; `owed_rows` has its kinds.
 - `republish`: which statuses are written again to an empty Redis, and by which worker.
 - `lookup`: reading for a person: rows, their history, the actions of people (`actions`).
 - `later_successes`: requests of a failure's key that have succeeded after it.

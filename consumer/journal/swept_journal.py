@@ -40,7 +40,7 @@ class SweptJournal(GroupJournal):
     Args:
         worker_id: who sweeps; one for the life of a worker.
         outcome_topics: those whose requests wait for the record of their outcome once they have
-            ended, see `consumer.journal.outcomes`.
+            ended, see `consumer.journal.owed_rows`.
     """
 
     _shapes = SHAPES

@@ -11,7 +11,7 @@ from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery, receive
 from consumer.intake.buffer import Buffer
 from consumer.journal import Journal, Row
-from consumer.journal.dead_letters import DeadLetterRows
+from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.waiting import Cursor
 from consumer.loop.limits import Limits
 from consumer.loop.scheduler import Scheduler

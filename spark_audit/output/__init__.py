@@ -3,8 +3,7 @@
 - `location` says where it lies, `paths` where each file of a day goes; `outputs` writes whole files
   and folders by `local_outputs` or `hadoop_outputs` (through a `hadoop_path`).
 - `run_lock` and `hadoop_lock` admit one audit at a time; `holder` names the process that has one.
-- `shared_folder_check` proves that all machines of a cluster write into the same folder.
-  `formatting` writes times as people read them.
+- `formatting` writes times as people read them.
 
 A disk that refuses is an OSError here, and NotAvailable to the commands.
 """

@@ -30,8 +30,7 @@ from spark_audit.output.location import Location, is_hadoop, output_of, uri_of
 from spark_audit.output.outputs import replacing, settled, told_when_full, write_text
 from spark_audit.output.paths import Places
 from spark_audit.output.run_lock import alone
-from spark_audit.output.shared_folder_check import require_shared
-from spark_audit.run.opening import jars_for, session_of
+from spark_audit.run.opening import jars_for, require_shared, session_of
 from spark_audit.run.preparation import check_settings, prepare
 from spark_audit.say.cards import CardSources
 from spark_audit.say.client_view import told_of

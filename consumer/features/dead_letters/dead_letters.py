@@ -18,7 +18,7 @@ from consumer.features.outgoing.posting import (
 )
 from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.rounds import Poster, Rounds, Rows
-from consumer.journal.dead_letters import DeadLetterRows
+from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.records import Row
 from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core

@@ -5,7 +5,7 @@ worker's loop ── final row ──▶ journal ◀── what waits? ── ou
       └── ended ──▶ recent ends ────────────────▲           └──▶ record ──▶ <outcome_topic>
 ```
 
-How a record follows its row (`consumer.journal.outcomes`) stands in `consumer.features.outgoing`.
+How a record follows its row (`consumer.journal.owed_rows`) stands in `consumer.features.outgoing`.
 `RecentEnds` wakes the thread and remembers trace contexts.
 
 Decisions, and their cost.

@@ -22,7 +22,7 @@ from consumer.features.outgoing.posting import (
 from consumer.features.outgoing.recent_runs import RecentEnds
 from consumer.features.outgoing.rounds import Rounds
 from consumer.handlers.declaration import Handler
-from consumer.journal.outcomes import OutcomeRows
+from consumer.journal.owed_rows import OutcomeRows
 from consumer.journal.records import Row
 from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core

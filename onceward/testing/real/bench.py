@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from consumer.journal import Journal, JournalState, Row
-from consumer.journal.dead_letters import DeadLetterRows
+from consumer.journal.owed_rows import DeadLetterRows
 from feedback.clock import epoch_ms
 from feedback.errors import NotAvailable
 from feedback.kafka.admin import administrator

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from consumer.journal import Journal, JournalState
-from consumer.journal.dead_letters import DeadLetterRows
 from consumer.journal.open_requests import open_requests
+from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.tables import DEAD
 from consumer.journal.waiting import Cursor, OwedRow
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases, closing_all

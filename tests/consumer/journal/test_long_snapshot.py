@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Select, event, text
 
 from consumer.journal import Journal, JournalState, Row, dead_claims
 from consumer.journal.dead_claims import find_unhandled
-from consumer.journal.dead_letters import _DEAD
 from consumer.journal.gone_owners import SETTLED_AFTER_S, GoneOwners
+from consumer.journal.owed_rows import _DEAD
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.retrying import FROM_THE_OLDEST, find_overdue
 from consumer.journal.sweep import unpublished

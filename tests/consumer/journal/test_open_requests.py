@@ -11,9 +11,9 @@ from alembic.config import Config
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event, text
 
 from consumer.journal import Journal, JournalState, migrate, open_requests, swept_journal
-from consumer.journal.dead_letters import DeadLetterRows
 from consumer.journal.doubts import Doubts
 from consumer.journal.errors import OpenRequestsUnknown
+from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.records import Published
 from consumer.journal.schema import _MIGRATIONS
 from consumer.journal.waiting import Cursor

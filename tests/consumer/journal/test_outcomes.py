@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from consumer.journal import Journal, JournalState
 from consumer.journal.open_requests import open_requests
-from consumer.journal.outcomes import OutcomeRows
+from consumer.journal.owed_rows import OutcomeRows
 from consumer.journal.resolving import Decisions
 from consumer.journal.tables import OUTCOME
 from consumer.journal.waiting import Cursor, OwedRow

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from consumer.journal import DataRefused, FinishKind, Journal, JournalState, VerdictKind
-from consumer.journal.dead_letters import DeadLetterRows
+from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.redrive_rule import Candidate, Redrivable
 from consumer.journal.resolving import Decisions
 from consumer.journal.waiting import Cursor

@@ -159,7 +159,7 @@ def test_stacks_show_places_and_no_values_and_are_bounded() -> None:
         return deeper(left - 1, card) if left else thread_stacks()
 
     line = deeper(100, secret)[0]
-    assert line.startswith("MainThread: health/stacks.py:")
+    assert line.startswith("MainThread: health/watch.py:")
     assert "deeper" in line
     assert secret not in line
     assert line.count(" < ") == MAX_FRAMES
