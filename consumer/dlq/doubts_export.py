@@ -81,7 +81,6 @@ class DoubtsToExport:
 
     Attributes:
         away: why values are not known, by server, once all rows were read.
-        unswept: the claims that may become further doubts, once rows were read.
     """
 
     def __init__(self, settings: Settings, given: Given, *, advance: Advance) -> None:

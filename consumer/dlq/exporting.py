@@ -105,9 +105,6 @@ def export(pages: Iterable[list[Judged]], target: str, *, shown: Collection[Lett
 
     Args:
         shown: the states to write.
-
-    Raises:
-        SettingsError, NotAvailable: as `export_rows`.
     """
     return export_rows(
         ([row_of(*one) for one in page if one.state in shown] for page in pages), target

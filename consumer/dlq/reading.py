@@ -34,7 +34,6 @@ class LetterReader:
     """Reads dead letters; memory does not grow with their number. Belongs to one thread.
 
     Args:
-        settings: the brokers, their security, and the group.
         topics: only the letters of these topics; all topics by default.
         dlqs: dead letter topics by their own names, of any writer; they replace the group's own.
     """

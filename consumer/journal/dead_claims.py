@@ -73,7 +73,6 @@ def find(
 
     Args:
         gone: the findings of earlier looks at these topics.
-        after: owner and request of the last one of the page before.
     """
     owner, request_id = after
     further = {"most": limit, "this_worker": worker_id, "seen": owner, "seen_request": request_id}
@@ -102,11 +101,7 @@ def find_unhandled(
     late_ms: int,
     worker_id: str,
 ) -> list[Unhandled]:
-    """Return claims and retries on any other topic than these, the oldest deadlines first.
-
-    Args:
-        late_ms: how long after its deadline it is late.
-    """
+    """Return claims and retries on any other topic than these, the oldest deadlines first."""
     further = {"most": limit, "this_worker": worker_id, "late": late_ms}
     _, lives = _workers(connection, group)
     found = _found(connection, _unhandled, group, topics, further, lives)

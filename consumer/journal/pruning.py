@@ -74,9 +74,6 @@ def prune(
     """Delete at most `limit` requests, the oldest deadlines first, and all that belongs to them.
 
     How far is forgotten is kept in the same transaction: see `consumer.journal.forgetting`.
-
-    Args:
-        lettered: whose failures are kept until their dead letter is written.
     """
     parameters = {"this_group": group, "retention": retention_ms, "most": limit}
     waits = and_(_DEAD, _is_lettered(lettered, group))

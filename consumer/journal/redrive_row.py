@@ -78,13 +78,8 @@ class SoFar(NamedTuple):
     """The progress of a redrive that is to be saved.
 
     Args:
-        positions: up to where all letters are done.
-        marks: ends of the topics before the first of `unconfirmed` was sent.
         unconfirmed: all that may be reopened and unsent.
-        counts: of the letters that are done.
-        named: the results of requests that were asked for by their id.
         published: reopened rows that Redis was told of.
-        under_way: the counts behind the positions.
     """
 
     positions: Mapping[Place, int]

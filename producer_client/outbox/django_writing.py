@@ -42,7 +42,6 @@ def write_django(using: object, one: Prepared, *, group: str, notify: bool = Tru
     Raises:
         NotAvailable: Django is not installed.
         NoTransaction: no such database, one of another kind, or no transaction of the caller's.
-        OutboxVersionError, OutboxUnavailable, RowRefused: as `writing.write`.
     """
     database = _database(using)
     from django.db import Error

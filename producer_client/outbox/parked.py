@@ -28,11 +28,7 @@ class ShownRow(NamedTuple):
 
 
 class OutboxDesk:
-    """The commands of a person on one group's outbox; for one thread.
-
-    Args:
-        timeout_s: the longest wait for a connection, for a lock and for a statement, each.
-    """
+    """The commands of a person on one group's outbox; for one thread."""
 
     def __init__(self, url: str, *, group: str, timeout_s: float) -> None:
         self._session = Session(url, timeout_s=timeout_s, translate=translate, section="outbox")

@@ -53,7 +53,6 @@ class RowWriter:
     """Writes rows of one group; any thread may call it, in the process that made it.
 
     Args:
-        timeout_s: the longest wait for a connection, for a lock and for a statement, each.
         notify: whether to wake relays on PostgreSQL.
 
     Raises:

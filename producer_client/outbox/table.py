@@ -105,7 +105,6 @@ class OutboxTable:
 
     Args:
         lease_s: how long a batch's lanes stay this relay's without renewal.
-        timeout_s: the longest wait for a connection, for a lock and for a statement, each.
 
     Raises:
         SettingsError: the URL is malformed or empty.

@@ -74,14 +74,7 @@ def write(connection: object, one: Prepared, *, group: str, notify: bool = True)
 async def write_async(
     connection: object, one: Prepared, *, group: str, notify: bool = True
 ) -> WrittenRow:
-    """Write a request as `write` does, over a connection for asyncio.
-
-    Args:
-        connection: a SQLAlchemy `AsyncConnection` or `AsyncSession`; see `write` for the others.
-
-    Raises:
-        NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: as `write`.
-    """
+    """Write a request as `write` does, over a connection for asyncio."""
     # By their attributes: importing the classes needs greenlet, which is there if one was made.
     registry = getattr(connection, "registry", None)
     joined = connection if registry is None else registry()  # that of an async_scoped_session

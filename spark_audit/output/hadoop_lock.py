@@ -80,14 +80,7 @@ _HELD: list[_Lock] = []
 
 @contextmanager
 def alone(output: HadoopPath, *, unlock: str = "") -> Iterator[None]:
-    """Hold the lock of an output folder.
-
-    Args:
-        unlock: the id of a holder that a person knows to be dead.
-
-    Raises:
-        NotAvailable: another audit has it, or may have it, or the file system refuses.
-    """
+    """Hold the lock of an output folder."""
     try:
         lock = _made(output, unlock)
     except OSError as error:
@@ -103,11 +96,7 @@ def alone(output: HadoopPath, *, unlock: str = "") -> Iterator[None]:
 
 
 def require_held(place: HadoopPath) -> None:
-    """Return when this process still has the lock of the folder in which a place lies.
-
-    Raises:
-        NotAvailable: another audit took its place, or somebody removed it.
-    """
+    """Return when this process still has the lock of the folder in which a place lies."""
     for lock in _HELD:
         if f"{place}/".startswith(f"{lock.output}/") and not lock.is_held():
             raise NotAvailable(

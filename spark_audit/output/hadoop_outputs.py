@@ -34,11 +34,7 @@ _LOG = EventLog("onceward.audit")
 
 @contextmanager
 def replacing(folder: HadoopPath) -> Iterator[HadoopPath]:
-    """Yield a folder for a new run, which is `folder` when the block ends well.
-
-    Raises:
-        NotAvailable: the file system refuses; the earlier run stands there still.
-    """
+    """Yield a folder for a new run, which is `folder` when the block ends well."""
     try:
         require_held(folder)
         before = _runs(folder)

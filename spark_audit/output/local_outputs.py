@@ -18,11 +18,7 @@ _OLD = ".old-"
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that takes the place of `folder` when the block ends well.
-
-    Raises:
-        NotAvailable: the disk refuses; the earlier folder stands there still.
-    """
+    """Yield an empty folder that takes the place of `folder` when the block ends well."""
     part = folder.with_name(f"{_PART}{folder.name}")
     old = folder.with_name(f"{_OLD}{folder.name}")
     try:
@@ -65,11 +61,7 @@ def recover(parent: Path) -> None:
 
 @contextmanager
 def new_file(path: Path, *, mode: int = EVERYBODY) -> Iterator[IO[str]]:
-    """Yield a new file for text, which is on the disk when the block ends; lines end as written.
-
-    Args:
-        mode: who may read it; payloads are for the owner only.
-    """
+    """Yield a new file for text, which is on the disk when the block ends; lines end as written."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(path, flags, mode), "w", encoding="utf-8", newline="") as file:
         yield file
@@ -78,11 +70,7 @@ def new_file(path: Path, *, mode: int = EVERYBODY) -> Iterator[IO[str]]:
 
 
 def put_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all, also over an older one.
-
-    Raises:
-        OSError: the disk refuses; the older one stands there still.
-    """
+    """Write a file whole or not at all, also over an older one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     part.unlink(missing_ok=True)

@@ -58,11 +58,8 @@ def summarise(
     Args:
         records: of the window, by kind.
         disagreements: None when the statuses were not compared.
-        statuses: how many were compared.
         by_topic: the requests with each finding, by topic; of no topic are those without a record.
-        conditions: the audit fails when one of them is met.
         unseen: a sentence about each lack of evidence.
-        resend: the counts of the lines in `resend.jsonl`.
     """
     findings = count_findings(figures, gaps, disagreements or ())
     judgement = judge_counts(findings, conditions, unseen=unseen)

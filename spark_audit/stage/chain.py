@@ -27,7 +27,6 @@ class Reach:
     """The offsets that one run takes of a partition, unless an earlier one did.
 
     Args:
-        date: of the run's day, YYYY-MM-DD.
         strays_from: from this offset up to `first` it takes records older than Kafka. A folder's
             first run does: the other records there are of days before it.
     """
@@ -95,7 +94,6 @@ class Start:
 
     Args:
         first: None for the first record of the window.
-        reaches: of earlier runs, by number.
         is_first: nobody has judged the topic before.
         lost_from: the offset from which the partition of the last run is gone, because the topic
             was made anew or its log was cut; None when it is not.
@@ -112,7 +110,6 @@ class Chain:
     """The runs before one of a day.
 
     Args:
-        date: of the run that is to be made.
         pasts: those that were made, its own earlier ones included.
     """
 
@@ -187,9 +184,6 @@ class Chain:
 def owner(reaches: Iterable[Reach], offset: int, timestamp_ms: int) -> str | None:
     """Return the date of the day that judges a record; None while none does.
 
-    Args:
-        reaches: by number.
-
     >>> day = Reach(1, "2026-11-20", 0, 9, until_ms=2_000, frozen_at_ms=3_000, strays_from=0)
     >>> [owner([day], 5, at) for at in (1_999, 2_500, 3_001)]
     ['2026-11-20', None, '2026-11-20']
@@ -201,9 +195,6 @@ def stretches(reaches: Iterable[Reach], date: str) -> Iterator[Stretch]:
     """Yield the offsets that a day is the first to reach, with or without a record: (first, after).
 
     An offset without a record has no time: it is the day's that came by first.
-
-    Args:
-        reaches: by number.
     """
     taken: list[Stretch] = []
     for one in reaches:

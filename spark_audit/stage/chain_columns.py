@@ -21,9 +21,6 @@ def with_chain(frame: DataFrame, manifest: Manifest) -> DataFrame:
 
     `judged_on` is the date of the day that judges a record, and null while none does;
     `arrived_by_ms` is a time (epoch ms) at which it had arrived, independent of its own.
-
-    Args:
-        frame: with topic, partition, offset and timestamp_ms.
     """
     runs = _runs(manifest)
     bounds = F.broadcast(_bounds(frame.sparkSession, runs, manifest))

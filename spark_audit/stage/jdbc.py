@@ -165,11 +165,7 @@ class Database:
             )
 
     def columns(self, spark: SparkSession, table: str) -> list[str]:
-        """Return the names of a table's columns.
-
-        Raises:
-            NotAvailable: as for `read`.
-        """
+        """Return the names of a table's columns."""
         properties = {**self.properties, "driver": _DRIVERS[self.kind]}
         with self.explained():
             return spark.read.jdbc(self.url, table, properties=properties).columns

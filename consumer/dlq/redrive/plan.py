@@ -24,8 +24,6 @@ class RedrivePlan:
     """The letters that are sent back, and the way.
 
     Attributes:
-        topics: read the dead letter topics of these; by default of all the group's topics.
-        dlqs: read dead letter topics by their own names instead.
         deadline_s: seconds from the reopening to the new deadline.
         max_redrives: how often a request may be sent back.
         takes_unknown: whether letters without a journal row are sent as well.

@@ -48,8 +48,6 @@ class PageUnderWay:
     Attributes:
         counts: its letters by their results.
         names: the requests that may be reopened for it.
-        marks: the ends of its topics before the first of its records was sent.
-        published: reopened rows whose status Redis has.
         is_handed_over: whether all of it is sent, or being sent.
     """
 

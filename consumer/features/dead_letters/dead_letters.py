@@ -57,14 +57,8 @@ class DeadLetters(Rounds):
     """Remembers requests that failed for good, and writes their letters until stopped.
 
     Args:
-        rows: finds waiting rows; with a connection of its own.
-        recent: this worker's memory of failures; a new one wakes the thread.
         strategies: `keep` or `drop` for each topic that has dead letters here; failures of other
             topics are left alone.
-        lease_s: how often to look for rows of dead workers.
-        may_sweep: called with the monotonic time; returns whether dead workers can be told from
-            living ones.
-        listeners: hear how many letters wait, and the end of each.
     """
 
     name: ClassVar[str] = DEAD_LETTERS

@@ -89,11 +89,7 @@ class Watching(Feature):
             self._thread.join(timeout_s)
 
     def look(self) -> None:
-        """Write new pauses, and read those of the group.
-
-        Raises:
-            JournalUnavailable: look again.
-        """
+        """Write new pauses, and read those of the group."""
         for one in self._pausing.unwritten():
             self._rows.pause(one.topic, reason=one.reason, by=one.by)
             self._pausing.written(one)

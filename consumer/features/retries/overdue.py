@@ -120,11 +120,7 @@ class OverdueRetries:
         self._met_gone: set[Name] = set()
 
     def sweep(self) -> None:
-        """Go on through overdue retries, from where the last sweep ended.
-
-        Raises:
-            JournalUnavailable: it is the next sweep's business.
-        """
+        """Go on through overdue retries, from where the last sweep ended."""
         topics = self._handlers.keys() - self._gates.unread
         out_of_reach: set[str] = set()
         now_s = monotonic_s()

@@ -60,11 +60,7 @@ class Retries(Feature):
             self._wakeups.send([next_run.wakeup(one.delivery, one.finish, due_at=one.due_at)])
 
     def sweep(self) -> None:
-        """Wake up forgotten retries.
-
-        Raises:
-            JournalUnavailable: it is the next sweep's business.
-        """
+        """Wake up forgotten retries."""
         self._overdue.sweep()
 
     def start(self) -> None:

@@ -16,11 +16,7 @@ from feedback.settings.settings import Settings
 
 
 def faults(settings: Settings, handlers: Iterable[Handler]) -> Iterator[str]:
-    """Yield a sentence for each fault.
-
-    Raises:
-        KafkaUnavailable: Kafka did not answer.
-    """
+    """Yield a sentence for each fault."""
     topics = KafkaTopics(settings.kafka, create=False)
     for one in handlers:
         if one.delivery is not DeliveryKind.AT_LEAST_ONCE:

@@ -65,11 +65,7 @@ class PartitionsOwned:
         self.owned: dict[Place, Owned] = {}
 
     def has_all(self) -> bool:
-        """Whether each partition is ours, or certainly another living registry's.
-
-        Raises:
-            JournalUnavailable: the database is away.
-        """
+        """Whether each partition is ours, or certainly another living registry's."""
         if not set(self._source.assigned()) <= self.owned.keys():
             return False
         others = [
@@ -109,9 +105,7 @@ class PartitionsOwned:
         """Read until the table has all that stood in a partition at the call.
 
         Raises:
-            LeaseLost: the partition is not ours any more.
             Stopping: the process is to end.
-            KafkaUnavailable, JournalUnavailable: it is away.
         """
         # Behind a transaction that is open, too, a tombstone may stand: nothing expires before it
         # was read.
@@ -130,21 +124,12 @@ class PartitionsOwned:
                 raise LeaseLost(f"partition {owned.place} was taken away")
 
     def renew(self, owned: Owned) -> None:
-        """Hold a partition for another lease.
-
-        Raises:
-            LeaseLost: it is not ours any more.
-            JournalUnavailable: the database is away.
-        """
+        """Hold a partition for another lease; LeaseLost where it is not ours any more."""
         self._take_in(owned, [])
         self.require_lease(owned)
 
     def require_lease(self, owned: Owned) -> None:
-        """Return while a partition certainly is ours, by the monotonic clock.
-
-        Raises:
-            LeaseLost: perhaps it is not.
-        """
+        """Return while a partition certainly is ours, by the monotonic clock; else LeaseLost."""
         if monotonic_s() >= owned.lease_end_s or self.owned.get(owned.place) is not owned:
             raise LeaseLost(f"the lease of {owned.place} is over")
 

@@ -63,9 +63,6 @@ def records_at(scan: KafkaScan, place: Place, offsets: Sequence[int]) -> FoundRe
 
     Args:
         offsets: in their order.
-
-    Raises:
-        KafkaUnavailable: Kafka did not answer.
     """
     found: dict[int, Record] = {}
     size_bytes, looked_to = 0, -1

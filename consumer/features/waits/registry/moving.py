@@ -104,7 +104,6 @@ class Moving:
 
         Raises:
             NotAvailable: something is away; `go_on` goes on.
-            LeaseLost: the partition is another's.
         """
         waits = self._waits(owned, rows)
         self._note_lost(owned, [one for one in rows if waits.get(one.offset, _UNREAD) is None])
@@ -129,7 +128,6 @@ class Moving:
 
         Raises:
             NotAvailable: something is away; call it again.
-            LeaseLost: the partition is another's.
         """
         spans = self._fenced(owned)
         self._partitions.read_to_end(owned)

@@ -36,12 +36,7 @@ HOLDERS_AT_ONCE = 1000
 
 
 class WaitTable(GroupJournal):
-    """The registry's table, as one of its owners works on it; see `GroupJournal`.
-
-    Args:
-        owner: this process, under a name that no other has.
-        lease_s: how long a partition stays its own without a word.
-    """
+    """The registry's table, as one of its owners works on it; see `GroupJournal`."""
 
     _shapes = batches.BATCHES
 

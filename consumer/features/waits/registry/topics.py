@@ -113,7 +113,6 @@ class WaitTopics:
                 so each is asked for by its name.
 
         Raises:
-            KafkaUnavailable: Kafka did not answer.
             NotAvailable: a topic was named that does not exist at all, at the first look.
         """
         with administrator(self._settings, timeout_s=TIMEOUT_S) as admin:
