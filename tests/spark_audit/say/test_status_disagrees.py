@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from spark_audit.judge.status_check import Disagreement
-from spark_audit.say.findings_csv import COLUMNS, write_disagreements
+from spark_audit.say.findings_csv import DISAGREES_COLUMNS, write_disagreements
 
 
 def _written(path: Path, rows: list[Disagreement]) -> list[list[str]]:
     write_disagreements(rows, path)
     first, *lines = csv.reader(io.StringIO(path.read_bytes().decode(), newline=""))
-    assert tuple(first) == COLUMNS
+    assert tuple(first) == DISAGREES_COLUMNS
     return lines
 
 
