@@ -7,9 +7,9 @@ sent itself, by any of its clients. It knows that Redis has forgotten when the l
 sent is gone there, or a witness that it has seen.
 
 Decided: `NotSent` is raised where neither the witness nor this process objects. One case remains:
-another process sent the id, and Redis has lost it. Redis may lose it alone (deleted, or
-`status_ttl_s` after its last status). Or it loses everything while no worker lives to see that, or
-in the second before its heartbeat. To raise `SendUnknown` there would raise it for each first send
+another process sent the id, and Redis has lost it. Redis may lose it alone (deleted, or the time of
+its last status is over). Or it loses everything while no worker lives to see that, or in the second
+before its heartbeat. To raise `SendUnknown` there would raise it for each first send
 of a new group, and for each id that is given, for the sake of ids that ended a week ago.
 """
 
@@ -76,4 +76,4 @@ _of_groups: dict[tuple[str, str], SentBefore] = {}
 def sent_before(settings: Settings) -> SentBefore:
     """Return this process's sends to the group so far, the same for all its clients."""
     where = (settings.redis.url, settings.kafka.group)
-    return _of_groups.setdefault(where, SentBefore(status_ttl_s=settings.redis.status_ttl_s))
+    return _of_groups.setdefault(where, SentBefore(status_ttl_s=settings.redis.shortest_ttl_s))

@@ -8,9 +8,10 @@ Redis server were served is remembered, so that nobody does it twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -27,10 +28,13 @@ from sqlalchemy import (
 from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
-from consumer.journal.history import ROW_COLUMNS
+from consumer.journal.history import row_columns
+from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import JournalState, Row
+from consumer.journal.state_literals import IN_DOUBT
 from consumer.journal.tables import meta, request, worker
 from feedback.sql.inserting import insert_into
+from feedback.status import State
 
 # Endings of requests whose deadline was long over are found as well, but for the rarest: those that
 # a person resolved later than this.
@@ -67,10 +71,16 @@ class RestoreTurn:
 
 
 class RestoreCursor(NamedTuple):
-    """Where the next page begins: below this deadline (epoch ms) and id."""
+    """Where the next page begins: below this deadline (epoch ms) and id.
+
+    Args:
+        of_doubts: the pages of open doubts, which come behind those of all endings: their deadlines
+            may be long over.
+    """
 
     deadline_at: int = _LAST
     request_id: str = ""
+    of_doubts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,30 +129,35 @@ class Republication(GroupJournal):
                 return False
             return self._replace(connection, stands, holder.released(served=run_id))
 
-    def page(self, cursor: RestoreCursor, *, ttl_ms: int, limit: int) -> Page:
-        """Return the endings of the last `ttl_ms`, those of the latest deadlines first.
+    def page(self, cursor: RestoreCursor, *, ttl_ms: Mapping[State, int], limit: int) -> Page:
+        """Return the endings whose time is not over, those of the latest deadlines first.
 
         A page may have fewer rows than `limit`, or none, and not be the last.
 
         Args:
+            ttl_ms: for how long a status is kept, by its state; a doubt until it is resolved.
             limit: the most rows to look at.
         """
+        longest_ms = max(one for state, one in ttl_ms.items() if state is not State.IN_DOUBT)
         parameters = {
             "this_group": self._group,
             "most": limit,
-            "age": ttl_ms,
-            "oldest": ttl_ms + MARGIN_MS,
+            "oldest": longest_ms + MARGIN_MS,
             "before": cursor.deadline_at,
             "before_id": cursor.request_id,
         }
         with self._session.transaction(read_only=True) as connection:
-            found = connection.execute(_PAGE, parameters).all()
-        if not found:
-            return Page([], None)
+            if cursor.of_doubts:
+                require_complete(connection)
+            statement = _pages(connection.dialect.name, of_doubts=cursor.of_doubts)
+            found = connection.execute(statement, parameters).all()
         rows = [Row(*answer[1:]) for answer in found]
-        last = RestoreCursor(rows[-1].deadline_at, rows[-1].request_id)
-        is_last = len(found) < limit
-        return Page(_endings(rows, since_ms=found[0][0] - ttl_ms), None if is_last else last)
+        following: RestoreCursor | None = RestoreCursor(of_doubts=True)
+        if len(found) == limit:
+            following = RestoreCursor(rows[-1].deadline_at, rows[-1].request_id, cursor.of_doubts)
+        elif cursor.of_doubts:
+            following = None
+        return Page(_endings(rows, found[0][0] if found else 0, ttl_ms), following)
 
     def _read(self, connection: Connection) -> str | None:
         value = connection.execute(select(meta.c.value).where(meta.c.name == self._name)).scalar()
@@ -172,13 +187,13 @@ def turn_name(group: str) -> str:
     return f"republish:{group}"
 
 
-def _endings(rows: Sequence[Row], *, since_ms: int) -> list[Row]:
+def _endings(rows: Sequence[Row], now: int, ttl_ms: Mapping[State, int]) -> list[Row]:
     return [
         row
         for row in rows
         if row.state != JournalState.CLAIMED
         and row.finished_at is not None
-        and row.finished_at >= since_ms
+        and row.finished_at >= now - ttl_ms[State(row.state)]
     ]
 
 
@@ -197,20 +212,21 @@ def _decoded(value: str | None) -> RestoreTurn:
     return RestoreTurn(stored["worker_id"], tuple(stored["served"]))
 
 
-def _select_page() -> Select[Any]:
-    key = request.c.deadline_at, request.c.request_id
+@lru_cache
+def _pages(dialect: str, *, of_doubts: bool) -> Select[Any]:
+    rows = open_requests(dialect) if of_doubts else request
+    key = rows.c.deadline_at, rows.c.request_id
+    oldest = clock.once() - bindparam("oldest")
+    chosen = (rows.c.state == IN_DOUBT, key[0] <= oldest) if of_doubts else (key[0] > oldest,)
     return (
-        select(now_ms(), *ROW_COLUMNS)
+        select(now_ms(), *row_columns(rows))
         .where(
-            request.c.group == bindparam("this_group"),
-            request.c.deadline_at > clock.once() - bindparam("oldest"),
+            rows.c.group == bindparam("this_group"),
+            *chosen,
             # Said twice, the first time for the index.
-            request.c.deadline_at <= bindparam("before"),
+            key[0] <= bindparam("before"),
             or_(key[0] < bindparam("before"), key[1] < bindparam("before_id")),
         )
         .order_by(key[0].desc(), key[1].desc())
         .limit(bindparam("most"))
     )
-
-
-_PAGE = _select_page()

@@ -11,4 +11,5 @@ from sqlalchemy import ColumnElement, literal_column
 from consumer.journal.records import JournalState
 
 CLAIMED: ColumnElement[str] = literal_column(f"'{JournalState.CLAIMED.value}'")
+IN_DOUBT: ColumnElement[str] = literal_column(f"'{JournalState.IN_DOUBT.value}'")
 RETRYING: ColumnElement[str] = literal_column(f"'{JournalState.RETRYING.value}'")

@@ -203,7 +203,7 @@ class Build:
             store=self.store,
             holding=lambda: self.worker.in_hand.statuses(),
             backlog=lambda: self.status_writer.backlog,
-            status_ttl_s=settings.redis.status_ttl_s,
+            ttl_s=settings.redis.ttl_s,
             resend_after_s=settings.client.resend_after_s,
             lease_s=settings.journal.lease_s,
         )

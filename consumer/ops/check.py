@@ -94,11 +94,15 @@ def _settings_that_disagree(settings: Settings) -> Iterator[str]:
             f"[client] resend_after_s ({client.resend_after_s:g}) should be longer than [redis] "
             f"heartbeat_ttl_s ({settings.redis.heartbeat_ttl_s:g}): else everything slow is resent"
         )
-    if settings.redis.status_ttl_s <= client.deadline_s:
-        yield (
-            f"[redis] status_ttl_s ({settings.redis.status_ttl_s:g}) must be longer than [client] "
-            f"deadline_s ({client.deadline_s:g}): else a status is gone before its request ends"
-        )
+    lifetimes = {"status_ttl_s": settings.redis.status_ttl_s} | {
+        f"outcome_ttl_s.{name}": ttl_s for name, ttl_s in settings.redis.outcome_ttl_s.items()
+    }
+    for name, ttl_s in lifetimes.items():
+        if ttl_s <= client.deadline_s:
+            yield (
+                f"[redis] {name} ({ttl_s:g}) must be longer than [client] deadline_s "
+                f"({client.deadline_s:g}): else a status is gone before its client has read it"
+            )
 
 
 def _look_at_handlers(settings: Settings) -> str:

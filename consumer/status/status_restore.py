@@ -3,9 +3,9 @@
 When another start of the Redis server answers, it may have come back empty; when the journal's id
 that was there is not any more, it was emptied (`FLUSHALL`), or it evicts keys. Then every worker
 writes the statuses of its own requests again. One worker of the group, whose turn it is, writes the
-endings of the last `status_ttl_s` from the journal, the latest first. Both are harmless where Redis
-has kept its data: the status rule refuses an older status. Payloads are not told again: a resend
-reads them from Kafka.
+endings whose time is not over from the journal, the latest first, and then all open doubts. Both
+are harmless where Redis has kept its data: the status rule refuses an older status. Payloads are
+not told again: a resend reads them from Kafka.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from feedback.errors import RedisUnavailable
 from feedback.logs import EventLog
 from feedback.redis.split_batch import batches, write_apart
 from feedback.redis.store import StatusStore
+from feedback.status import STORED, State
 from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.republisher")
@@ -44,7 +45,7 @@ class StatusRestore:
         holding: the statuses of the requests in this worker's buffer and children; called in this
             thread.
         backlog: how many statuses wait to be told.
-        status_ttl_s: how long ago an ending may be that is told again.
+        ttl_s: for how long a status in a state is kept: no older ending is told again.
         resend_after_s: when the resender looks first at an open request.
         lease_s: how often to ask whether a turn has become free.
     """
@@ -56,7 +57,7 @@ class StatusRestore:
         store: StatusStore,
         holding: Callable[[], Iterable[StatusWrite]],
         backlog: Callable[[], int],
-        status_ttl_s: float,
+        ttl_s: Callable[[State], float],
         resend_after_s: float,
         lease_s: float,
     ) -> None:
@@ -64,7 +65,7 @@ class StatusRestore:
         self._store = store
         self._holding = holding
         self._backlog = backlog
-        self._ttl_ms = int(status_ttl_s * 1000)
+        self._ttl_ms: dict[State, int] = {state: int(ttl_s(state) * 1000) for state in STORED}
         self._look_after_ms = int(resend_after_s * 1000)
         self._lease_s = lease_s
         self._heard = ""

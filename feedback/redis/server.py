@@ -22,6 +22,7 @@ from feedback.redis.faults import fault_of, lacks_right_in_script
 from feedback.redis.logins import log_in_by_file
 from feedback.redis.sockets import connection_class
 from feedback.settings.secret_files import SecretFile
+from feedback.status import State
 
 MAX_CONNECTIONS = 64
 _NO_CONNECTION = (ConnectionRefusedError, FileNotFoundError, socket.gaierror, queue.Empty)
@@ -74,8 +75,7 @@ class RedisSettings(Protocol):
 
     @property
     def url(self) -> str: ...
-    @property
-    def status_ttl_s(self) -> float: ...
+    def ttl_s(self, state: State) -> float: ...
     @property
     def heartbeat_ttl_s(self) -> float: ...
     @property

@@ -13,7 +13,7 @@ from typing import Any
 from feedback.redis.script_call import arguments_of
 from feedback.redis.server import RedisSettings
 from feedback.redis.status_script import SCRIPT, UNPLACED
-from feedback.status import State
+from feedback.status import STORED, State
 from feedback.statuses import Replaced, StatusWrite
 
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
@@ -29,7 +29,9 @@ class StoreCalls:
 
     def __init__(self, group: str, settings: RedisSettings) -> None:
         self.prefix = f"onceward:{group}:"
-        self._ttl_ms = int(settings.status_ttl_s * 1000)
+        self._ttl_ms: dict[State, int] = {
+            state: int(settings.ttl_s(state) * 1000) for state in STORED
+        }
 
     def request_key(self, request_id: str) -> str:
         """Return the key of the request's hash."""
@@ -64,7 +66,7 @@ class StoreCalls:
         for write in writes:
             keys += (self.request_key(write.request_id), self.payload_key(write.request_id))
             channel = self.events_channel(write.request_id)
-            arguments += arguments_of(write, ttl_ms=self._ttl_ms, channel=channel)
+            arguments += arguments_of(write, ttl_ms=self._ttl_ms[write.state], channel=channel)
         keys.append(self.deadlines_key)
         pipe.evalsha(SCRIPT_SHA, len(keys), *keys, *arguments)
 

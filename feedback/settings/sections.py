@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import (
@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from feedback.settings.secret_files import KafkaSecrets, SecretFile
+from feedback.status import State
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -32,6 +33,11 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 # The dead letter strategy: the fate of a request that failed for good.
 Strategy = Annotated[str, Field(pattern=r"^(keep|stop|drop|none)$")]
 
+
+# How a request may end for good; a doubt ends when it is resolved.
+Outcome = Literal["SUCCEEDED", "FAILED", "EXPIRED", "SKIPPED"]
+# A hundred years: no doubt may lose its status before a person has looked at it.
+DOUBT_TTL_S = 3_155_760_000.0
 
 # A topic may get more partitions at any time: clients find them after at most this time.
 METADATA_MAX_AGE_MS = 30_000
@@ -137,9 +143,27 @@ class RedisSection(_Section):
     # The URL may hold a password, so `repr` leaves it out.
     url: str = Field("redis://127.0.0.1:6379/0", repr=False)
     status_ttl_s: Seconds = 604_800.0
+    outcome_ttl_s: dict[Outcome, Seconds] = Field(default_factory=dict)
     heartbeat_ttl_s: Seconds = 5.0
     timeout_s: Seconds = 2.0
     password_file: str | None = None
+
+    def ttl_s(self, state: State) -> float:
+        """Return for how long a status in this state is kept."""
+        if state is State.IN_DOUBT:
+            return DOUBT_TTL_S
+        mine = (ttl_s for outcome, ttl_s in self.outcome_ttl_s.items() if outcome == state)
+        return next(mine, self.status_ttl_s)
+
+    @property
+    def longest_ttl_s(self) -> float:
+        """For how long a status is kept at most, but that of an open doubt."""
+        return max([self.status_ttl_s, *self.outcome_ttl_s.values()])
+
+    @property
+    def shortest_ttl_s(self) -> float:
+        """For how long a status is kept at least."""
+        return min([self.status_ttl_s, *self.outcome_ttl_s.values()])
 
     @property
     def secret(self) -> SecretFile | None:

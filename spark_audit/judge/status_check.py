@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -55,13 +55,14 @@ def compare(
     requests: Iterable[ToldRequest],
     *,
     read_at_ms: int,
-    ttl_ms: int,
+    ttl_s: Callable[[State], float],
     now_ms: int,
 ) -> Comparison:
     """Return the disagreements, and how many requests were compared.
 
     Args:
         requests: as the journal stood at `read_at_ms` (epoch ms).
+        ttl_s: how long a status is kept, by the state of its row.
 
     Raises:
         RedisUnavailable: the statuses cannot be read.
@@ -74,7 +75,7 @@ def compare(
             batch,
             store.read_many([one.request_id for one in batch]),
             read_at_ms=read_at_ms,
-            kept_since_ms=now_ms - ttl_ms,
+            kept_since_ms=lambda state: now_ms - int(ttl_s(state) * 1000),
         )
     return Comparison(compared, found)
 
@@ -99,8 +100,13 @@ def disagrees(told: ToldRequest, status: Status, *, read_at_ms: int, kept_since_
 
 
 def _disagreements(
-    batch: Sequence[ToldRequest], statuses: Sequence[Status], *, read_at_ms: int, kept_since_ms: int
+    batch: Sequence[ToldRequest],
+    statuses: Sequence[Status],
+    *,
+    read_at_ms: int,
+    kept_since_ms: Callable[[State], int],
 ) -> Iterator[Disagreement]:
     for told, status in zip(batch, statuses, strict=True):
-        if disagrees(told, status, read_at_ms=read_at_ms, kept_since_ms=kept_since_ms):
+        since_ms = kept_since_ms(State(told.state)) if told.state in FINAL else 0
+        if disagrees(told, status, read_at_ms=read_at_ms, kept_since_ms=since_ms):
             yield Disagreement(told.request_id, told.state or "none", str(status.state))

@@ -48,6 +48,8 @@ def toml(sections: Sections) -> str:
 
 
 def _toml_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_toml_value(one)}" for key, one in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(_toml_value(one) for one in value) + "]"
     # JSON's text, numbers and booleans are TOML's as well.

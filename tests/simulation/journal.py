@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,7 @@ from consumer.journal import (
 )
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.republish import Page, RestoreCursor, Turn
+from feedback.status import State
 from tests.simulation.processes import Process
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class SimulatedRepublication:
             lambda: self._world.database.end_republication(self._worker_id, run_id),
         )
 
-    def page(self, cursor: RestoreCursor, *, ttl_ms: int, limit: int) -> Page:
+    def page(self, cursor: RestoreCursor, *, ttl_ms: Mapping[State, int], limit: int) -> Page:
         """Return the endings."""
         return self._call("~reads endings", lambda: Page(self._world.database.endings(), None))
 

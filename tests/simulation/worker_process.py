@@ -125,7 +125,7 @@ class WorkerProcess(Process):
             store=store,
             holding=lambda: self.worker.in_hand.statuses(),
             backlog=lambda: self.status_writer.backlog,
-            status_ttl_s=SETTINGS.redis.status_ttl_s,
+            ttl_s=SETTINGS.redis.ttl_s,
             resend_after_s=RESEND_AFTER_S,
             lease_s=LEASE_S,
         )

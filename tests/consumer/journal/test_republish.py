@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -14,11 +14,13 @@ from consumer.journal.republish import (
     RestoreCursor,
     Turn,
 )
+from feedback.status import STORED, State
 from tests.consumer.journal.conftest import Database, OpenLeases
 from tests.consumer.journal.samples import claim, finish, new_id, refusal
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+TTL_MS: Mapping[State, int] = dict.fromkeys(STORED, DAY_MS)
 Open = Callable[[str], Republication]
 
 
@@ -36,13 +38,16 @@ def republication(database: Database, group: str) -> Iterator[Open]:
         one.close()
 
 
-def pages(one: Republication, *, ttl_ms: int = DAY_MS, limit: int = 500) -> list[list[str]]:
+def pages(
+    one: Republication, *, ttl_ms: Mapping[State, int] = TTL_MS, limit: int = 500
+) -> list[list[str]]:
     """Return the ids of all pages, in order."""
     found: list[list[str]] = []
     cursor: RestoreCursor | None = RestoreCursor()
     while cursor is not None:
         page = one.page(cursor, ttl_ms=ttl_ms, limit=limit)
-        found.append([row.request_id for row in page.rows])
+        if page.rows or not cursor.of_doubts:
+            found.append([row.request_id for row in page.rows])
         cursor = page.following
     return found
 
@@ -146,6 +151,29 @@ def test_only_what_ended_within_the_lifetime_of_a_status_comes(
     assert sorted(found) == sorted([recent, refused, late])
 
 
+def test_an_ending_comes_for_as_long_as_its_own_status_is_kept_and_a_doubt_until_it_is_resolved(
+    journal: Journal, republication: Open, now_ms_of: Callable[[Database], int], database: Database
+) -> None:
+    now_ms = now_ms_of(database)
+    succeeded, failed, doubt, old_doubt, told_again = (new_id() for _ in range(5))
+    states = {failed: "FAILED", doubt: "IN_DOUBT", old_doubt: "IN_DOUBT"}
+    for one in (succeeded, failed, doubt, old_doubt, told_again):
+        journal.apply(claims=[claim(one, deadline_at=now_ms + HOUR_MS)])
+        state = JournalState(states.get(one, "SUCCEEDED"))
+        journal.apply(finishes=[finish(one, state=state)])
+    change = "UPDATE onceward_request SET finished_at = :ended WHERE request_id = :id"
+    for one in (succeeded, failed, doubt, old_doubt):
+        database.change(change, ended=now_ms - 2 * HOUR_MS, id=one)
+    change = "UPDATE onceward_request SET deadline_at = :deadline WHERE request_id = :id"
+    database.change(change, deadline=now_ms - 400 * DAY_MS, id=old_doubt)
+    for kept, lost in ((State.SUCCEEDED, succeeded), (State.FAILED, failed)):
+        ttl_ms = {**TTL_MS, kept: HOUR_MS, State.IN_DOUBT: 1000 * DAY_MS}
+        for limit in (1, 500):
+            found = pages(republication("me"), ttl_ms=ttl_ms, limit=limit)
+            wanted = {succeeded, failed, doubt, old_doubt, told_again} - {lost}
+            assert sorted(one for page in found for one in page) == sorted(wanted)
+
+
 def test_a_page_of_which_nothing_is_told_is_not_the_last(
     journal: Journal, republication: Open, now_ms_of: Callable[[Database], int], database: Database
 ) -> None:
@@ -162,7 +190,7 @@ def test_rows_come_as_the_journal_has_them(
 ) -> None:
     request_id = new_id()
     ended(journal, request_id, deadline_at=now_ms_of(database) + HOUR_MS)
-    (row,) = republication("me").page(RestoreCursor(), ttl_ms=DAY_MS, limit=500).rows
+    (row,) = republication("me").page(RestoreCursor(), ttl_ms=TTL_MS, limit=500).rows
     assert (row.request_id, row.state, row.result) == (request_id, JournalState.SUCCEEDED, '"x"')
     assert row.finished_at is not None
 

@@ -137,12 +137,14 @@ def test_settings_that_disagree_are_all_named(stage: Stage) -> None:
         stage,
         journal={"wait_s": 1},
         client={"resend_after_s": 1},
-        redis={"status_ttl_s": 60},
+        redis={"status_ttl_s": 60, "outcome_ttl_s": {"SUCCEEDED": 50, "FAILED": 99_999}},
     )
     told = wrong(ran)["settings"]
     assert ran.returncode == 2
     for name in ("wait_s (1)", "lease_s (2)", "resend_after_s (1)", "status_ttl_s (60)"):
         assert name in told
+    assert "outcome_ttl_s.SUCCEEDED (50)" in told
+    assert "FAILED" not in told
 
 
 def test_handlers_that_do_not_import_are_named_beside_what_is_well(stage: Stage) -> None:

@@ -55,7 +55,7 @@ class Group:
             store=self.store,
             holding=lambda: held,
             backlog=lambda: self.backlog,
-            status_ttl_s=86_400.0,
+            ttl_s=RedisSection().ttl_s,
             resend_after_s=30.0,
             lease_s=0.2,
         )

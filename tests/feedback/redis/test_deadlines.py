@@ -227,7 +227,9 @@ def test_groups_do_not_share_a_set(redis: Redis, store: StatusStore) -> None:
 
 class _Settings:
     url = ""
-    status_ttl_s = 60.0
     heartbeat_ttl_s = 5.0
     timeout_s = 2.0
     secret = None
+
+    def ttl_s(self, state: State) -> float:
+        return 60.0

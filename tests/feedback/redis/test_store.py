@@ -197,6 +197,33 @@ def test_a_status_and_its_payload_expire_together(redis: Redis, group: str) -> N
     assert all(199_000 < redis.pttl(key) <= 200_000 for key in keys)
 
 
+def test_an_outcome_is_kept_for_its_own_time_and_what_is_open_for_that_of_all(
+    redis: Redis, group: str
+) -> None:
+    section = RedisSection(status_ttl_s=100, outcome_ttl_s={"SUCCEEDED": 10, "FAILED": 200})
+    store = StatusStore(redis, group, section)
+    for state, ttl_s in (
+        (State.RUNNING, 100),
+        (State.SUCCEEDED, 10),
+        (State.FAILED, 200),
+        (State.EXPIRED, 100),
+    ):
+        told(store, a_write(State.PENDING, state, payload=PAYLOAD))
+        told(store, a_write(state, state, fields={"resend": "1"}))
+        assert 1000 * ttl_s - 5000 < redis.pttl(store.request_key(state)) <= 1000 * ttl_s
+    # What a resend needs is there for as long as the failure that allows it.
+    assert 195_000 < redis.pttl(store.payload_key(State.FAILED)) <= 200_000
+
+
+def test_a_doubt_keeps_its_status_until_it_is_resolved(redis: Redis, group: str) -> None:
+    section = RedisSection(status_ttl_s=100, outcome_ttl_s={"SUCCEEDED": 10})
+    store = StatusStore(redis, group, section)
+    told(store, a_write(State.IN_DOUBT))
+    assert redis.pttl(store.request_key("r")) > 90 * 365 * 86_400_000
+    told(store, a_write(State.SUCCEEDED))
+    assert redis.pttl(store.request_key("r")) <= 10_000
+
+
 def test_a_refused_write_does_not_prolong_a_status(redis: Redis, group: str) -> None:
     told(StatusStore(redis, group, RedisSection(status_ttl_s=100)), a_write(State.SUCCEEDED))
     late = StatusStore(redis, group, RedisSection(status_ttl_s=200))

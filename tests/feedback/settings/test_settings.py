@@ -11,6 +11,7 @@ from kafka import KafkaConsumer
 from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.redis.server import RedisSettings, connect
 from feedback.settings.settings import KafkaSection, RedisSection, Settings, load
+from feedback.status import State
 
 CONTRACT = """
 [kafka]
@@ -268,6 +269,29 @@ def test_a_redis_url_without_a_valid_port_is_a_fault(
 ) -> None:
     monkeypatch.setenv("ONCEWARD_REDIS__URL", url)
     assert faults_of()[0].startswith("[redis] url: has no valid port")
+
+
+def test_how_long_a_status_is_kept_may_be_set_by_outcome(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text(CONTRACT + "[redis.outcome_ttl_s]\nSUCCEEDED = 86400\n")
+    section = load(config).redis
+    assert [section.ttl_s(one) for one in (State.SUCCEEDED, State.FAILED)] == [86400, 604800]
+    assert section.ttl_s(State.PENDING) == 604800
+    assert section.shortest_ttl_s == 86400
+    monkeypatch.setenv("ONCEWARD_REDIS__OUTCOME_TTL_S", '{"EXPIRED": 700000}')
+    section = load().redis
+    assert (section.ttl_s(State.EXPIRED), section.shortest_ttl_s) == (700000, 604800)
+
+
+@pytest.mark.parametrize("outcome", ["IN_DOUBT", "PENDING", "succeeded", "DONE"])
+def test_only_what_has_ended_for_good_has_a_time_of_its_own(
+    outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCEWARD_REDIS__OUTCOME_TTL_S", json.dumps({outcome: 86400}))
+    (fault,) = faults_of()
+    assert fault.startswith(f"[redis] outcome_ttl_s.{outcome}"), fault
+    assert "'SUCCEEDED', 'FAILED', 'EXPIRED' or 'SKIPPED'" in fault
 
 
 @pytest.mark.parametrize(

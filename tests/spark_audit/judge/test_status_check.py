@@ -58,7 +58,7 @@ def test_statuses_are_read_in_batches_and_found_in_order(redis_url: str, group: 
             name = f"r{number}"
             store.redis.hset(store.request_key(name), mapping={"status": "FAILED", "generation": 1})
         told = [ToldRequest(f"r{number}", "CLAIMED", 1, None) for number in range(800)]
-        compared = compare(store, told, read_at_ms=READ_AT, ttl_ms=1, now_ms=READ_AT)
+        compared = compare(store, told, read_at_ms=READ_AT, ttl_s=lambda _: 0.001, now_ms=READ_AT)
         assert compared.requests == 800
         assert compared.disagreements == [
             Disagreement("r3", "CLAIMED", "FAILED"),
