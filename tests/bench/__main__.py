@@ -16,6 +16,7 @@ from tests.bench.launching import ROOT
 from tests.bench.measure.machine import machine
 from tests.bench.plan import Case, Plan, System
 from tests.bench.report import report
+from tests.bench.road import run, table
 from tests.bench.rounds import Rounds
 from tests.bench.systems import celery, onceward
 from tests.stack import Stack, StackError
@@ -59,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--burst", type=int, metavar="N", help="requests of a burst: 20,000, Celery 3,000")
     add("--seconds", type=float, default=DEFAULT.rate_seconds, help="of a rate: %(default)s")
     add("--profile", action="store_true", help="sample worker and client with py-spy")
+    add("--road", action="store_true", help="where each millisecond of single requests goes")
     add(
         "--million",
         type=int,
@@ -79,6 +81,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if asked.million:
             _watch_memory(asked.million, output)
+        elif asked.road:
+            _drive(_plan(asked), output)
         else:
             _measure(_plan(asked), output)
     except (BenchError, StackError) as error:
@@ -110,6 +114,20 @@ def _measure(plan: Plan, output: Path) -> None:
             rows.write(measured, facts, output)
             console.print(_line(one))
     console.print(report(measured, facts))
+
+
+def _drive(plan: Plan, output: Path) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDE
+    roads: dict[str, list[table.Marks]] = {}
+    with Stack.start() as servers, console.status("") as status:
+        for one in run.drive(plan, servers, output, status.update):
+            roads.setdefault(one.name, []).extend(one.roads)
+            console.print(one.line)
+    found = {name: table.figures(those) for name, those in roads.items()}
+    rows.write_json(output / "road.json", found)
+    console.print(table.table(found))
 
 
 def _watch_memory(requests: int, output: Path) -> None:

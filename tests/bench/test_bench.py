@@ -10,6 +10,8 @@ import pytest
 
 from tests.bench.__main__ import main
 from tests.bench.launching import ROOT
+from tests.bench.road.run import CLIENTS
+from tests.bench.road.table import STEPS
 from tests.stack import Servers
 
 
@@ -36,6 +38,25 @@ def test_a_small_burst_leaves_a_row_and_a_table(servers: Servers, tmp_path: Path
     parts = {one["part"] for one in json.loads((tmp_path / "parts.json").read_text())["rows"]}
     assert {"client", "worker", "children"} <= parts
     assert "onceward-sqlite, burst" in ended.stdout
+
+
+def test_the_road_of_single_requests_has_each_step_on_both_clients(
+    servers: Servers, tmp_path: Path
+) -> None:
+    options = "--road --burst 100 --rounds 1 --seconds 2 --cases rate-50 --only onceward-sqlite"
+    ended = bench(servers, tmp_path, *options.split())
+    assert (ended.returncode, ended.stderr) == (0, "")
+    found = json.loads((tmp_path / "road.json").read_text())
+    names = [f"onceward-sqlite, {client}, rate-50" for client in CLIENTS]
+    assert [*found] == names
+    # Who has ended before the first look of its wait was never watching.
+    often = {one.what for one in STEPS} - {
+        "client: subscribed, first read",
+        "of that: after the event",
+    }
+    for steps in found.values():
+        assert often <= steps.keys()
+        assert all(0 <= p50_ms <= p99_ms for p50_ms, p99_ms in steps.values())
 
 
 @pytest.mark.parametrize("options", [("--only", "nobody"), ("--cases", "storm")])

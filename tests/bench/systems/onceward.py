@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from kafka.admin import KafkaAdminClient, NewTopic
 
@@ -19,7 +20,7 @@ from tests.stack.postgres import fresh_database
 
 MIGRATE_LIMIT_S = 60.0
 WORKER = (sys.executable, "-m", "consumer", "run")
-CLIENT = (sys.executable, "-m", "tests.bench.systems.onceward_client")
+CLIENT = "tests.bench.systems.onceward_client"
 HANDLERS = "tests.bench.handlers"
 
 
@@ -35,22 +36,33 @@ def settings_text() -> str:
 
 
 @contextmanager
-def onceward(servers: Servers, *, journal: str, folder: Path) -> Iterator[Trial]:
+def onceward(
+    servers: Servers,
+    *,
+    journal: str,
+    folder: Path,
+    handlers: str = HANDLERS,
+    client: str = CLIENT,
+    changes: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Trial]:
     """Yield a worker on a fresh topic and journal, with its submitting process.
 
     Args:
         journal: `sqlite` or `postgres`.
         folder: for the journal and the logs of this trial.
+        handlers: the worker's module of handlers.
+        client: the module of the submitting process.
+        changes: of the environment of both.
     """
     with ExitStack() as opened:
         topic = opened.enter_context(fresh_topic(servers.kafka))
         url = opened.enter_context(fresh_journal(servers, journal, folder))
-        environ = environment(servers, url, topic=topic, handlers=HANDLERS)
+        environ = {**environment(servers, url, topic=topic, handlers=handlers), **changes}
         migrate(environ, folder)
         worker = opened.enter_context(running(WORKER, environ=environ, log=folder / "worker.log"))
         submitting = opened.enter_context(
             running(
-                CLIENT,
+                (sys.executable, "-m", client),
                 environ=environ,
                 log=folder / "client.log",
                 talks=True,
