@@ -90,6 +90,8 @@ class Pool:
     def poll(self, timeout_s: float) -> list[Event]:
         """Return the events; wait for one until `wake` or for `timeout_s` seconds.
 
+        A start alone does not end the wait: it comes with the next event.
+
         The events of one request come in the order Started, EffectAsked, Finished, and a child's
         reports come before its ChildDied. Time limits are kept in here: a caller that seldom polls
         ends a run late.
@@ -98,8 +100,8 @@ class Pool:
         deadline_s = monotonic_s() + timeout_s
         while True:
             next_s = supervisor.keep_times(deadline_s)
-            watch.wait(0.0 if supervisor.has_events else next_s - monotonic_s())
-            if supervisor.has_events or watch.woken or monotonic_s() >= deadline_s:
+            watch.wait(0.0 if supervisor.has_news else next_s - monotonic_s())
+            if supervisor.has_news or watch.woken or monotonic_s() >= deadline_s:
                 watch.woken = False
                 return supervisor.take_events()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from consumer.pool import memory
 from consumer.pool.child_process import ChildProcess
-from consumer.pool.events import ChildFailed, Event
+from consumer.pool.events import ChildFailed, Event, Started
 from consumer.pool.handover import LATE_AFTER_S
 from consumer.pool.job import PoolSettings
 from consumer.pool.memory import MemoryGauge, MemoryVerdict
@@ -36,17 +37,25 @@ class Supervisor:
         self._respawns = RespawnPolicy()
         self._gauge = MemoryGauge(settings.memory_limit_bytes)
         self._events: list[Event] = []
+        self._has_news = False
         self._expected_s = math.inf
 
     @property
-    def has_events(self) -> bool:
-        """Whether there is something to tell."""
-        return bool(self._events)
+    def has_news(self) -> bool:
+        """Whether there is something to act on.
+
+        The starts of runs are not: a short run would cost its caller two turns instead of one.
+        """
+        return self._has_news
 
     def take_events(self) -> list[Event]:
         """Return the events since the last call."""
-        events, self._events = self._events, []
+        events, self._events, self._has_news = self._events, [], False
         return events
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        self._events += events
+        self._has_news |= any(type(one) is not Started for one in events)
 
     @property
     def replaced(self) -> dict[str, int]:
@@ -159,11 +168,14 @@ class Supervisor:
             self.retire(child, RespawnReason.MEMORY, reason)
 
     def _catch_up(self, child: ChildProcess) -> None:
-        self._events += child.drain()
+        self._tell(child.drain())
         self._place(child)
 
     def _read(self, child: ChildProcess) -> None:
-        self._events += child.receive()
+        was_late = child.handover.is_late
+        self._tell(child.receive())
+        # A child that was late, and starts again what it is given, has free slots again.
+        self._has_news |= was_late and not child.handover.is_late
         self._place(child)
         if child.is_retired and not child.is_doomed:
             self._watch.update(child)
@@ -178,7 +190,7 @@ class Supervisor:
     def _bury(self, child: ChildProcess) -> None:
         self._watch.forget(child)
         self.children.remove(child)
-        self._events += child.bury()
+        self._tell(child.bury())
         self.is_outdated |= child.is_outdated
         if self.is_ending:
             return
@@ -224,7 +236,7 @@ class Supervisor:
             child = ChildProcess(self._settings, failures=failures)
         except OSError as error:
             fault = f"could not be started: {error.strerror}"
-            self._events.append(ChildFailed(0, fault))
+            self._tell([ChildFailed(0, fault)])
             self._respawns.try_later(failures + 1, fault, monotonic_s())
             return
         self.children.append(child)

@@ -84,8 +84,10 @@ class StatusWriter:
 
     def tell(self, writes: Iterable[StatusWrite]) -> None:
         """Take over statuses; returns at once. Of one request the newest is told."""
+        writes = [*writes]
+        if not writes:
+            return  # the loop calls with nothing in most of its turns: that must wake no thread
         if self._on_tell is not None:
-            writes = [*writes]
             self._on_tell(writes)
         now_s = monotonic_s()
         with self._changed:

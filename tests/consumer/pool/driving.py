@@ -74,7 +74,8 @@ class Driven:
         while not (value := condition()):
             left_s = deadline_s - time.monotonic()
             assert left_s > 0, f"not within {timeout_s} s; events: {self.events[-20:]}"
-            self.events += self.pool.poll(left_s)
+            # A start alone ends no poll.
+            self.events += self.pool.poll(min(left_s, 0.05))
         return value
 
     @property

@@ -7,6 +7,7 @@ import pytest
 
 from consumer.pool import Load, Started
 from consumer.pool.respawn_policy import RespawnReason
+from feedback.clock import monotonic_s
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import fifo, job
 
@@ -36,6 +37,17 @@ def test_plain_handlers_and_coroutines_share_the_slots(make_pool: MakePool, tmp_
     Path(path).write_text("go")
     driven.until(lambda: len(driven.outcomes()) == 3)
     assert [one.request_id for one in driven.told(Started)] == ["held", "next", "last"]
+
+
+def test_a_start_alone_ends_no_poll(make_pool: MakePool, tmp_path: Path) -> None:
+    driven, path = make_pool(slots_per_process=1), fifo(tmp_path)
+    driven.pids(1)
+    driven.pool.dispatch([job("hold", path)])
+    began_s = monotonic_s()
+    assert driven.pool.poll(1.0) == [Started("r1", 1)]
+    assert monotonic_s() - began_s >= 1.0
+    Path(path).write_text("go")
+    driven.until(driven.outcomes)
 
 
 def test_a_prefetched_job_is_started_only_when_a_slot_takes_it(

@@ -92,6 +92,13 @@ def test_a_short_run_is_told_by_its_outcome_alone(
     assert heard.states("a") == ["SUCCEEDED"]
 
 
+def test_nothing_to_tell_is_heard_by_nobody(store: StatusStore) -> None:
+    heard: list[object] = []
+    nothing: list[StatusWrite] = []
+    StatusWriter(store, on_tell=heard.append).tell(nothing)
+    assert heard == []
+
+
 def test_a_run_that_lasts_is_told_after_its_time_and_not_before(
     status_writer: StatusWriter, store: StatusStore
 ) -> None:
