@@ -53,7 +53,9 @@ class Waiter:
     def one(self, waited: WaitedRequest, *, timeout_s: float | None, resend: bool) -> Status:
         """Return the final status; see `Client.wait`."""
         began_s = monotonic_s()
-        with self._events.watch([waited.request_id], within_s=timeout_s) as watch:
+        # Its way through the worker wakes nobody: each reading is a round trip or two.
+        watching = self._events.watch([waited.request_id], states=FINAL, within_s=timeout_s)
+        with watching as watch:
             while True:
                 self._require_open()
                 left_s = _left_s(began_s, timeout_s)
