@@ -1,6 +1,7 @@
 """The engine that is built on confluent-kafka, with librdkafka in it; its synchronous API.
 
 - `engine` is the whole of it, for the port. What it has not, kafka-python's engine has.
+- `partition_reader` reads without a group; `administrator` asks about topics.
 - `member` is a member of a group; `standing` is what librdkafka says of its group and brokers.
 - `topic_counts` asks how many partitions topics have, beside the polls.
 - `connection` maps our settings, and refuses by name those that librdkafka has not.
@@ -15,5 +16,6 @@ Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a 
   first. Both call us back about partitions, errors and statistics, in the caller's thread.
 - A broker reads nothing else from a connection on which a fetch waits: for up to 0.5 s.
 - A partition's end is an event, with the offset behind marks of transactions.
+- Its administrator's requests to a group's coordinator abort the process: see `administrator`.
 - It is not safe to use after a fork: clients are made in processes that do not fork.
 """

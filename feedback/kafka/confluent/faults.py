@@ -33,9 +33,14 @@ _KINDS: dict[int, type[KafkaFault]] = {
     KafkaError.OFFSET_OUT_OF_RANGE: OffsetGone,
     KafkaError._AUTO_OFFSET_RESET: OffsetGone,
 }
+# The operation on topics for which brokers may refuse a reader.
+READ = "Read"
+ABSENT = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
 _PASSING = {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,

@@ -9,12 +9,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from feedback.clock import monotonic_s
 from feedback.kafka.confluent.connection import connection
-from feedback.kafka.confluent.faults import fault_from, faults
+from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
 from feedback.kafka.confluent.records import ReadAnew, record_of
-from feedback.kafka.confluent.standing import Standing
-from feedback.kafka.confluent.topic_counts import ABSENT, TopicCounts
+from feedback.kafka.confluent.standing import Standing, await_broker
+from feedback.kafka.confluent.topic_counts import TopicCounts
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
 from feedback.kafka.member import ANSWER_S, PartitionOwner
 from feedback.kafka.values import Away, Partition
@@ -22,9 +21,6 @@ from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
 ASSIGNORS = {"eager": "range,roundrobin", "cooperative": "cooperative-sticky"}
-READ = "Read"  # the operation on topics for which brokers may refuse us
-# How long brokers may take to say which topics there are, while a poll waits.
-_LOOK_S = 0.5
 # So much is fetched ahead, of all partitions together.
 _AHEAD_KIB = 16_384
 # Events that are no answer of a broker to us.
@@ -88,9 +84,14 @@ class ConfluentMember:
                         "fetch.queue.backoff.ms": 20,
                     }
                 )
-            self._await_broker()
         except BaseException:
             self._commits.shutdown(wait=False)
+            raise
+        try:
+            await_broker(self._consumer, self._standing, settings, ANSWER_S)
+        except BaseException:
+            self._commits.shutdown(wait=False)
+            self._consumer.close()
             raise
         self._counts = TopicCounts(self._consumer)
         if topics:
@@ -268,29 +269,6 @@ class ConfluentMember:
                 self._consumer.close()
         finally:
             self._commits.shutdown(wait=False, cancel_futures=True)
-
-    def _await_broker(self) -> None:
-        """Return when a broker has answered.
-
-        Raises:
-            KafkaFault: none did; with the fault of security, as soon as that is known.
-        """
-        began_s = monotonic_s()
-        while True:
-            try:
-                self._consumer.list_topics(timeout=_LOOK_S)
-            except KafkaException as error:
-                self._consumer.poll(0)  # errors are told to us within
-                why = self._standing.why_away(since_s=began_s)
-                if why.fault is not None or monotonic_s() - began_s > ANSWER_S:
-                    self._consumer.close()
-                    said = fault_from(error.args[0], self._settings)
-                    reason = why.reason or said.words
-                    where = f"Kafka at {self._settings.bootstrap_servers}"
-                    raise KafkaFault(f"{where}: {reason}").because(why.fault) from error
-            else:
-                self._standing.forget()
-                return
 
     # partitions come and go, within a poll or the closing -----------------------------------------
 

@@ -6,11 +6,12 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault, SecurityKind
-from feedback.kafka.confluent.faults import fault_of, words_of
+from feedback.kafka.confluent.faults import fault_from, fault_of, words_of
+from feedback.kafka.errors import KafkaFault
 from feedback.kafka.listener import fault_of_certificate, fault_of_listener
 from feedback.kafka.values import Away
 from feedback.settings.settings import KafkaSection
@@ -19,6 +20,10 @@ from feedback.settings.settings import KafkaSection
 STATISTICS_MS = 500
 # In librdkafka's words of a connection that failed.
 _BROKER = re.compile(r"://(?P<host>[^/\s]+):(?P<port>\d+)/")
+
+
+# How long a client is asked in vain, before its errors are looked at.
+_LOOK_S = 0.5
 
 
 class _LostConnection(NamedTuple):
@@ -94,6 +99,8 @@ class Standing:
             return None
         self._asked = True
         host, _, port = self._settings.bootstrap_servers.split(",")[0].strip().rpartition(":")
+        if not port.isdigit():
+            return None
         protocol = self._settings.security_protocol
         return fault_of_listener(host, int(port), security_protocol=protocol)
 
@@ -101,3 +108,31 @@ class Standing:
         group = json.loads(said).get("cgrp", {})
         self.is_up = group.get("state") == "up"
         self.is_steady = self.is_up and group.get("join_state") == "steady"
+
+
+def await_broker(client: Any, standing: Standing, settings: KafkaSection, limit_s: float) -> None:
+    """Return when a broker has answered to a new client.
+
+    Args:
+        standing: hears the client's errors.
+
+    Raises:
+        KafkaFault: none did; with the fault of security, as soon as that is known.
+    """
+    began_s = monotonic_s()
+    while True:
+        left_s = began_s + limit_s - monotonic_s()
+        try:
+            client.list_topics(timeout=max(0.001, min(_LOOK_S, left_s)))
+        except KafkaException as error:
+            client.poll(0)  # errors are told to us within
+            why = standing.why_away(since_s=began_s)
+            if why.fault is None and monotonic_s() < began_s + limit_s:
+                continue
+            reason = why.reason or fault_from(error.args[0], settings).words
+            found = KafkaFault(f"Kafka at {settings.bootstrap_servers}: {reason}")
+            found.words = reason
+            raise found.because(why.fault) from error
+        else:
+            standing.forget()
+            return

@@ -10,15 +10,15 @@ from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from feedback.clock import monotonic_s
+from feedback.kafka.confluent.faults import ABSENT
 from feedback.settings.sections import METADATA_MAX_AGE_MS
 
 # Above the time for which a fetch waits.
 _ANSWER_S = 2.0
 _AGAIN_S = 1.0
-ABSENT = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
 
 
 class TopicCounts:

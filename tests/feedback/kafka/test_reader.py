@@ -24,9 +24,9 @@ Produce = Callable[..., int]
 
 
 @pytest.fixture
-def kafka(servers: Servers) -> KafkaSection:
+def kafka(servers: Servers, engine: str) -> KafkaSection:
     """Return where the broker is."""
-    return KafkaSection(bootstrap_servers=servers.kafka, group="unused")
+    return KafkaSection(bootstrap_servers=servers.kafka, client=engine, group="unused")
 
 
 @pytest.fixture
@@ -162,8 +162,10 @@ def test_a_deleted_topic_holds_nothing_also_for_a_reader_that_knew_it(
 
 
 @pytest.mark.usefixtures("left_open")
-def test_kafka_that_refuses_connections_is_away_and_not_a_record_that_is_gone() -> None:
-    settings = KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}")
+def test_kafka_that_refuses_connections_is_away_and_not_a_record_that_is_gone(
+    engine: str,
+) -> None:
+    settings = KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}", client=engine)
 
     def read() -> pytest.ExceptionInfo[KafkaUnavailable]:
         with pytest.raises(KafkaUnavailable, match="is away") as caught:
@@ -175,9 +177,12 @@ def test_kafka_that_refuses_connections_is_away_and_not_a_record_that_is_gone() 
 
 
 @pytest.mark.usefixtures("left_open")
-def test_kafka_that_never_answers_is_away_in_time() -> None:
+def test_kafka_that_never_answers_is_away_in_time(
+    engine: str,
+) -> None:
     with socket.create_server((HOST, 0)) as mute:
-        settings = KafkaSection(bootstrap_servers=f"{HOST}:{mute.getsockname()[1]}")
+        where = f"{HOST}:{mute.getsockname()[1]}"
+        settings = KafkaSection(bootstrap_servers=where, client=engine)
 
         def read() -> None:
             with pytest.raises(KafkaUnavailable, match="is away"):
@@ -187,7 +192,9 @@ def test_kafka_that_never_answers_is_away_in_time() -> None:
 
 
 @pytest.mark.usefixtures("left_open")
-def test_settings_that_do_not_work_are_told_as_such() -> None:
-    settings = KafkaSection(bootstrap_servers=":::")
+def test_settings_that_do_not_work_are_told_as_such(
+    engine: str,
+) -> None:
+    settings = KafkaSection(bootstrap_servers=":::", client=engine)
     with pytest.raises(KafkaUnavailable, match=r"Kafka|\[kafka\]"):
         read_record(settings, "t", 0, 0, 0.5)

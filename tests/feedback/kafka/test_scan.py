@@ -21,8 +21,8 @@ BEGAN_MS = epoch_ms()
 
 
 @pytest.fixture
-def kafka(servers: Servers) -> KafkaSection:
-    return KafkaSection(bootstrap_servers=servers.kafka, group="unused")
+def kafka(servers: Servers, engine: str) -> KafkaSection:
+    return KafkaSection(bootstrap_servers=servers.kafka, client=engine, group="unused")
 
 
 @pytest.fixture
@@ -131,8 +131,8 @@ def test_topics_are_named(scan: KafkaScan, topic: MakeTopic) -> None:
     assert name in scan.topics()
 
 
-def test_a_broker_that_is_away_is_said() -> None:
-    nobody = KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}", group="unused")
+def test_a_broker_that_is_away_is_said(engine: str) -> None:
+    nobody = KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}", client=engine, group="unused")
     with left_open(), KafkaScan(nobody, timeout_s=1.0) as scan:
         with pytest.raises(KafkaUnavailable, match="Kafka at"):
             scan.topics()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.settings.settings import KafkaSection
-from tests.feedback.kafka.engines.members import ENGINES, MakeMember, Told
+from onceward.servers.kafka import SOON_MISSED, Broker
+from onceward.servers.ports import free_port
+from tests.feedback.kafka.engines.members import MakeMember, Told
 from tests.stack import Servers
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    """Return the name of an engine."""
-    return str(request.param)
+from tests.stack.restartable import Restartable, restartable
 
 
 @pytest.fixture
@@ -37,3 +36,21 @@ def make_member(settings: KafkaSection) -> Iterator[MakeMember]:
             return told
 
         yield make
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Restartable]:
+    """Yield a broker that may fail."""
+    chosen = Broker(port=free_port(), settings=SOON_MISSED)
+    with restartable(lambda: chosen) as made:
+        yield made
+
+
+@pytest.fixture
+def name(broker: Restartable) -> str:
+    """Return a topic there."""
+    made = f"topic-{uuid.uuid4().hex}"
+    with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
+        admin.create_topics([NewTopic(made, 1, 1)])
+        admin.wait_for_topics([made])
+    return made

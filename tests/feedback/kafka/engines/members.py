@@ -10,7 +10,9 @@ from kafka import KafkaProducer
 
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.engines import engine_of
+from feedback.kafka.kafka_python.fence import KafkaPythonFences
 from feedback.kafka.member import GroupMember, PartitionOwner
+from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -87,3 +89,20 @@ def write(bootstrap_servers: str, topic: str, values: Sequence[bytes], **given: 
         producer.send(topic, value, **{"partition": 0} | given)
     producer.flush()
     producer.close()
+
+
+def plant_odd_name(settings: KafkaSection, topic: str) -> None:
+    """Write a record with a header whose name is not UTF-8, and a mark before it."""
+
+    class Name(str):
+        """A header's name that is encoded into other bytes."""
+
+        def encode(self, *_: object) -> bytes:
+            return b"na\xffe"
+
+    fences = KafkaPythonFences(settings)
+    fence = fences.fence(f"odd-{settings.group}")
+    fence.take([(topic, 0)])
+    odd = Outgoing(topic, 0, b"k", b"odd", ((Name("name"), b"1"), ("after", b"2")))
+    assert fence.write(topic, 0, [odd], before_each=lambda: None) == [None]
+    fences.close()

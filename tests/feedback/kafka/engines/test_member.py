@@ -8,12 +8,10 @@ from collections.abc import Callable
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from feedback.kafka.kafka_python.fence import KafkaPythonFences
-from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import NULL_HEADER
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
-from tests.feedback.kafka.engines.members import LIMIT_S, POLL_S, MakeMember, write
+from tests.feedback.kafka.engines.members import LIMIT_S, POLL_S, MakeMember, plant_odd_name, write
 from tests.stack import Servers
 from tests.transactions import Transactions
 
@@ -151,23 +149,6 @@ def test_headers_are_any_bytes(
     assert found[2].headers == (("na\ufffde", b"1"), ("after", b"2"))
     assert (found[2].value, found[2].key) == (b"odd", b"k")
     assert (found[3].value, found[3].headers, found[3].key) == (b"last", (), b"")
-
-
-def plant_odd_name(settings: KafkaSection, topic: str) -> None:
-    """Write a record with a header whose name is not UTF-8, and a mark before it."""
-
-    class Name(str):
-        """A header's name that is encoded into other bytes."""
-
-        def encode(self, *_: object) -> bytes:
-            return b"na\xffe"
-
-    fences = KafkaPythonFences(settings)
-    fence = fences.fence(f"odd-{settings.group}")
-    fence.take([(topic, 0)])
-    odd = Outgoing(topic, 0, b"k", b"odd", ((Name("name"), b"1"), ("after", b"2")))
-    assert fence.write(topic, 0, [odd], before_each=lambda: None) == [None]
-    fences.close()
 
 
 def test_a_topic_that_is_not_there_is_no_fault_and_its_neighbour_is_read(

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterator
 
 import pytest
-from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.member import ANSWER_S
 from feedback.settings.settings import KafkaSection
-from onceward.servers.kafka import SOON_MISSED, Broker
 from onceward.servers.ports import HOST, free_port
 from tests.eventually import eventually
 from tests.feedback.kafka.engines.members import LIMIT_S, Told, write
 from tests.rounds import in_time
-from tests.stack.restartable import Restartable, restartable
+from tests.stack.restartable import Restartable
 
 pytestmark = pytest.mark.waits
 
 # Beyond the time that an answer may take: a slow machine's.
 SLACK_S = 15.0
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Restartable]:
-    """Yield a broker that may fail."""
-    chosen = Broker(port=free_port(), settings=SOON_MISSED)
-    with restartable(lambda: chosen) as made:
-        yield made
-
-
-@pytest.fixture
-def name(broker: Restartable) -> str:
-    """Return a topic there."""
-    made = f"topic-{uuid.uuid4().hex}"
-    with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
-        admin.create_topics([NewTopic(made, 1, 1)])
-        admin.wait_for_topics([made])
-    return made
 
 
 @pytest.fixture

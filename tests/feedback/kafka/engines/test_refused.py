@@ -1,4 +1,4 @@
-"""A broker that refuses a member, whatever library that stands on: which fault it is, and when."""
+"""A broker that refuses a connection, whatever library that stands on: which fault, and when."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import pytest
 from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
 
 from feedback.errors import KafkaUnavailable, SecurityFault, SecurityKind
-from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
+from feedback.kafka import administrator
+from feedback.kafka.engines import engine_of
+from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed, TopicRefused
+from feedback.kafka.member import ANSWER_S
+from feedback.kafka.partition_reader import ReadingPlan
 from feedback.kafka.reader import ReadForbidden, RecordReader
 from feedback.settings.settings import KafkaSection
 from onceward.servers.ports import HOST
@@ -186,3 +190,63 @@ def test_a_record_of_a_topic_that_may_not_be_seen_is_forbidden_and_not_gone(
             return caught.value
 
         assert hidden in str(in_time(read, limit_s=SAID_WITHIN_S))
+
+
+def test_a_reader_needs_no_right_to_a_group_and_names_a_forbidden_topic(
+    broker: SecuredKafka, engine: str
+) -> None:
+    settings = _settings(broker, engine)
+    ours = _topic(broker, ACLOperation.READ)
+    closed = _topic(broker, ACLOperation.DESCRIBE)
+    reader = engine_of(settings).reader(settings, ReadingPlan(65_536, 65_536, connect_s=LIMIT_S))
+    reader.assign({(ours, 0): 0})
+    found: list[bytes | None] = []
+
+    def is_read() -> bool:
+        found.extend(one.value for one in reader.poll(0.1, max_records=9))
+        return len(found) == len(VALUES)
+
+    eventually(is_read, timeout_s=LIMIT_S)
+    reader.assign({(closed, 0): 0})
+    with pytest.raises(TopicRefused) as caught:
+        eventually(lambda: reader.poll(0.1, max_records=9), timeout_s=LIMIT_S)
+    fault = caught.value.fault
+    assert fault is not None and fault.kind is SecurityKind.RIGHT
+    reader.close()
+
+
+def test_rights_are_described_and_each_refusal_is_named(broker: SecuredKafka, engine: str) -> None:
+    settings = _settings(broker, engine)
+    ours, hidden = _topic(broker, ACLOperation.READ), _topic(broker)
+    admin = engine_of(settings).administrator(settings, LIMIT_S)
+    found = admin.describe([ours, hidden])
+    described, refused = found[ours], found[hidden]
+    assert not isinstance(described, KafkaFault) and described.rights == {"READ", "DESCRIBE"}
+    assert isinstance(refused, TopicRefused)
+    assert refused.fault is not None and refused.fault.kind is SecurityKind.RIGHT
+    assert {ours, hidden} & admin.topics() == {ours}
+    # What it may not read is absent, and no fault.
+    assert not admin.configs([ours], ["cleanup.policy"]).get(ours)
+    (unmade,) = admin.make({f"{ours}-2": administrator.NewTopic(1, 1)}).values()
+    assert unmade.fault is not None and unmade.fault.kind is SecurityKind.RIGHT
+    with pytest.raises(TopicRefused):
+        admin.delete_topics([ours])
+    with pytest.raises(GroupRefused):
+        admin.group_offsets({settings.group: [(ours, 0)]})
+    assert settings.group not in admin.groups()
+    admin.close()
+
+
+def test_a_wrong_password_is_told_to_readers_and_administrators(
+    broker: SecuredKafka, engine: str
+) -> None:
+    settings = _settings(broker, engine, sasl_plain_password="wrong")
+    chosen = engine_of(settings)
+    for connect in (
+        lambda: chosen.administrator(settings, ANSWER_S),
+        lambda: chosen.reader(settings, ReadingPlan(65_536, 65_536, connect_s=ANSWER_S)),
+    ):
+        with pytest.raises(KafkaUnavailable) as caught:
+            connect()
+        assert caught.value.fault is not None
+        assert caught.value.fault.kind is SecurityKind.PASSWORD

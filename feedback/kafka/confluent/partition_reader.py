@@ -1,0 +1,137 @@
+"""A reader of partitions without a group, on librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from feedback.clock import monotonic_s
+from feedback.kafka.confluent.connection import connection
+from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
+from feedback.kafka.confluent.records import ReadAnew, record_of
+from feedback.kafka.confluent.standing import Standing, await_broker
+from feedback.kafka.errors import KafkaFault
+from feedback.kafka.partition_reader import ReadingPlan
+from feedback.kafka.values import Away, Partition
+from feedback.records.envelope import Record
+from feedback.settings.settings import KafkaSection
+
+_FETCH_WAIT_MS = 100
+# librdkafka asks for the coordinator of the group that it must be given; none is joined.
+_NO_GROUP = "onceward-reader"
+_PASSED_OVER = ABSENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}
+
+
+class ConfluentReader:
+    """See `feedback.kafka.partition_reader.PartitionReader`.
+
+    Args:
+        settings: brokers and security; no group is joined, nothing is committed.
+        read_anew: for records that confluent-kafka cannot give.
+    """
+
+    def __init__(self, settings: KafkaSection, plan: ReadingPlan, read_anew: ReadAnew) -> None:
+        self._settings = settings
+        self._read_anew = read_anew
+        self._standing = Standing(settings)
+        self._next: dict[Partition, int] = {}
+        self._owed: list[KafkaFault] = []
+        with faults(settings):
+            self._consumer = Consumer(
+                {
+                    **connection(settings),
+                    "error_cb": self._standing.hear_error,
+                    "group.id": _NO_GROUP,
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    "auto.offset.reset": "earliest" if plan.skips_gone else "error",
+                    "isolation.level": "read_committed"
+                    if plan.committed_only
+                    else "read_uncommitted",
+                    "allow.auto.create.topics": False,
+                    "enable.partition.eof": True,
+                    # A fetch may bring as much as one record may have: not less.
+                    "message.max.bytes": plan.fetch_bytes,
+                    "fetch.max.bytes": plan.fetch_bytes,
+                    "fetch.message.max.bytes": plan.partition_fetch_bytes,
+                    "queued.max.messages.kbytes": max(1, plan.fetch_bytes // 1024),
+                    "fetch.wait.max.ms": _FETCH_WAIT_MS,
+                    "fetch.queue.backoff.ms": 20,
+                }
+            )
+        try:
+            await_broker(self._consumer, self._standing, settings, plan.connect_s)
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def assign(self, begins: Mapping[Partition, int]) -> None:
+        """Read these partitions from these offsets on, and no others."""
+        self._owed.clear()
+        self._next = dict(begins)
+        with faults(self._settings):
+            self._consumer.assign([TopicPartition(*one, offset) for one, offset in begins.items()])
+
+    def leave_out(self, partition: Partition) -> None:
+        """Read no more of a partition until the next `assign`."""
+        # A pause would outlast that.
+        with faults(self._settings):
+            self._consumer.incremental_unassign([TopicPartition(*partition)])
+
+    def poll(self, timeout_s: float, *, max_records: int) -> list[Record]:
+        """Return new records; none also when a partition's end was reached meanwhile."""
+        until_s = monotonic_s() + timeout_s
+        while not self._owed:
+            positions = dict(self._next)
+            with faults(self._settings, operation=READ):
+                first = self._consumer.poll(max(0.0, until_s - monotonic_s()))
+                polled = [] if first is None else [first, *self._ready(max_records - 1)]
+            records = [one for message in polled for one in self._taken(message)]
+            if records or positions != self._next:
+                return records
+            if not self._owed and monotonic_s() >= until_s:
+                return []
+        raise self._owed.pop(0)
+
+    def _ready(self, most: int) -> list[Any]:
+        return self._consumer.consume(most, 0) if most > 0 else []
+
+    def _taken(self, message: Any) -> list[Record]:
+        """Return the record of a message; an event has none."""
+        place = (message.topic(), message.partition())
+        error = message.error()
+        if error is None:
+            if place not in self._next:
+                return []
+            self._next[place] = message.offset() + 1
+            return [record_of(message, self._read_anew)]
+        if error.code() == KafkaError._PARTITION_EOF:
+            if place in self._next:
+                self._next[place] = message.offset()
+        elif error.code() not in _PASSED_OVER:
+            found = fault_from(error, self._settings, operation=READ)
+            if not found.is_passing:
+                self._owed.append(found)
+        return []
+
+    def position(self, partition: Partition) -> int:
+        """Return the next offset to read."""
+        return self._next.get(partition, -1)
+
+    def end(self, partition: Partition) -> int | None:
+        """Return a partition's end."""
+        try:
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
+        except KafkaException:
+            return None
+        return end if end >= 0 else None
+
+    def why_away(self, *, since_s: float) -> Away:
+        """Return why no connection was made."""
+        return self._standing.why_away(since_s=since_s)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._consumer.close()
