@@ -9,6 +9,7 @@ from feedback.kafka.administrator import Administrator
 from feedback.kafka.confluent.administrator import ConfluentAdministrator
 from feedback.kafka.confluent.member import ConfluentMember
 from feedback.kafka.confluent.partition_reader import ConfluentReader
+from feedback.kafka.confluent.producer import ConfluentProducer
 from feedback.kafka.confluent.records import ReadAnew
 from feedback.kafka.engine import Engine
 from feedback.kafka.errors import KafkaFault
@@ -38,7 +39,11 @@ def confluent(rest: Engine) -> Engine:
         return ConfluentAdministrator(settings, timeout_s, other)
 
     return rest._replace(
-        name="confluent", member=member, reader=reader, administrator=administrator
+        name="confluent",
+        member=member,
+        reader=reader,
+        administrator=administrator,
+        producer=ConfluentProducer,
     )
 
 

@@ -22,8 +22,8 @@ TIMEOUT_S = 60.0
 
 
 @pytest.fixture
-def kafka(servers: Servers) -> KafkaSection:
-    return KafkaSection(bootstrap_servers=servers.kafka, group="unused")
+def kafka(servers: Servers, engine: str) -> KafkaSection:
+    return KafkaSection(bootstrap_servers=servers.kafka, client=engine, group="unused")
 
 
 @pytest.fixture
@@ -129,8 +129,8 @@ def test_a_topic_that_is_not_there_costs_one_wait_and_not_the_others(
     writer.close()
 
 
-def test_without_a_broker_nothing_is_written_and_that_is_said_in_time() -> None:
-    nobody = KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}", group="unused")
+def test_without_a_broker_nothing_is_written_and_that_is_said_in_time(engine: str) -> None:
+    nobody = KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}", client=engine, group="unused")
     with left_open():
         writer = KafkaWriter(nobody, timeout_s=1.0)
         said = in_time(lambda: writer.write([one("a"), one("a"), one("b")]), limit_s=6.0)

@@ -14,8 +14,10 @@ from feedback.kafka import administrator
 from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed, TopicRefused
 from feedback.kafka.member import ANSWER_S
+from feedback.kafka.outgoing import NotAcknowledged, Outgoing
 from feedback.kafka.partition_reader import ReadingPlan
 from feedback.kafka.reader import ReadForbidden, RecordReader
+from feedback.kafka.writer import KafkaWriter
 from feedback.settings.settings import KafkaSection
 from onceward.servers.ports import HOST
 from tests.eventually import eventually
@@ -250,3 +252,16 @@ def test_a_wrong_password_is_told_to_readers_and_administrators(
             connect()
         assert caught.value.fault is not None
         assert caught.value.fault.kind is SecurityKind.PASSWORD
+
+
+def test_a_topic_that_may_not_be_written_is_named_and_its_neighbour_is_written(
+    broker: SecuredKafka, engine: str
+) -> None:
+    ours = _topic(broker, ACLOperation.WRITE, ACLOperation.DESCRIBE)
+    closed = _topic(broker, ACLOperation.DESCRIBE)
+    writer = KafkaWriter(_settings(broker, engine))
+    said = writer.write([Outgoing(one, 0, None, b"v", ()) for one in (closed, ours)])
+    assert isinstance(said[0], NotAcknowledged) and said[1] is None
+    assert said[0].fault is not None and said[0].fault.kind is SecurityKind.RIGHT
+    assert "with Write" in said[0].fault.said
+    writer.close()

@@ -1,0 +1,207 @@
+"""A producer of a worker's own records, on librdkafka.
+
+Whether a record that ended with an error is in Kafka is known to librdkafka
+(`rd_kafka_message_status`), and confluent-kafka 2.16.1 does not say it. So only three errors mean
+that Kafka does not have it: the broker found that very record too large, invalid, or against its
+policy. All others are `NotAcknowledged`; a purged or expired record may have been sent before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from feedback.clock import monotonic_s
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.confluent.connection import connection
+from feedback.kafka.confluent.faults import ABSENT, fault_of, words_of
+from feedback.kafka.confluent.standing import Standing, await_broker
+from feedback.kafka.errors import KafkaFault
+from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
+from feedback.records.envelope import NullHeader
+from feedback.settings.sections import METADATA_MAX_AGE_MS
+from feedback.settings.settings import KafkaSection
+
+# The broker's limit is the one that counts, and it refuses that one record alone.
+_ANY_SIZE_BYTES = 10**9
+_ANY_SIZE_KIB = 2**31 - 1
+# Records that are written together go in few batches; the last ones do not wait for it.
+_LINGER_MS = 50
+_BATCH_BYTES = 65_536
+_BY_KEY = -1
+_REFUSED = {KafkaError.INVALID_RECORD, KafkaError.POLICY_VIOLATION}
+
+
+class ConfluentProducer:
+    """See `feedback.kafka.producer.BatchProducer`.
+
+    Args:
+        settings: brokers and security.
+        timeout_s: how long to wait for the connection, for a topic, and for an acknowledgement.
+    """
+
+    def __init__(self, settings: KafkaSection, timeout_s: float) -> None:
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._standing = Standing(settings)
+        self._too_large: list[_Sent] = []
+        self._counts: dict[str, tuple[int, float]] = {}
+        with self._faults():
+            self._producer = Producer(
+                {
+                    **connection(settings),
+                    "error_cb": self._standing.hear_error,
+                    "acks": "all",
+                    "max.in.flight.requests.per.connection": 1,
+                    "message.timeout.ms": max(1, int(timeout_s * 1000)),
+                    "message.max.bytes": _ANY_SIZE_BYTES,
+                    "queue.buffering.max.messages": 0,
+                    "queue.buffering.max.kbytes": _ANY_SIZE_KIB,
+                    "compression.type": "gzip",
+                    "linger.ms": _LINGER_MS,
+                    "batch.size": _BATCH_BYTES,
+                    # As other clients choose it, by the same hash.
+                    "partitioner": "murmur2_random",
+                    "allow.auto.create.topics": False,
+                }
+            )
+            await_broker(self._producer, self._standing, settings, timeout_s)
+
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        count, until_s = self._counts.get(topic, (0, 0.0))
+        if monotonic_s() < until_s:
+            return count
+        with self._faults():
+            found = self._producer.list_topics(topic, timeout=self._timeout_s).topics[topic]
+            if found.error is not None:
+                raise KafkaException(found.error)
+        self._counts[topic] = len(found.partitions), monotonic_s() + METADATA_MAX_AGE_MS / 1000
+        return len(found.partitions)
+
+    def send(self, record: Outgoing, partition: int | None) -> _Sent:
+        """Hand a record over."""
+        # librdkafka would wait for a topic that is not there.
+        self.partitions(record.topic)
+        sent = _Sent(record, partition, self)
+        self.produce(sent)
+        return sent
+
+    def produce(self, sent: _Sent) -> None:
+        """Hand a record over, for the first time or again."""
+        record = sent.record
+        if any("\0" in name for name, _ in record.headers):
+            raise RecordRefused("a header's name has a null character: librdkafka would cut it")
+        try:
+            with self._faults():
+                self._producer.produce(
+                    record.topic,
+                    key=record.key,
+                    value=record.value,
+                    headers=[
+                        (name, None if isinstance(value, NullHeader) else value)
+                        for name, value in record.headers
+                    ],
+                    on_delivery=sent.hear,
+                    partition=_BY_KEY if sent.partition is None else sent.partition,
+                )
+        except (ValueError, TypeError) as error:
+            raise RecordRefused(f"{type(error).__name__} {error}") from error
+
+    def too_large(self, sent: _Sent) -> None:
+        """Remember a record whose batch was too large: it is to be sent alone."""
+        self._too_large.append(sent)
+
+    def flush(self, timeout_s: float) -> None:
+        """Return when the result of each is known, or the time is over."""
+        until_s = monotonic_s() + timeout_s
+        self._producer.flush(timeout_s)
+        # A batch is refused whole. Alone the others go through.
+        while self._too_large and monotonic_s() < until_s:
+            self._too_large.pop(0).again()
+            self._producer.flush(until_s - monotonic_s())
+
+    def await_one(self, timeout_s: float) -> None:
+        """Return when the result of one more is known, or the time is over."""
+        self._producer.poll(timeout_s)
+
+    def close(self, timeout_s: float) -> None:
+        """Close the connection."""
+        self._producer.flush(timeout_s)
+        # What is left would be waited for.
+        self._producer.purge()
+        self._producer.flush(0)
+
+    def error_of(self, error: Any) -> KafkaUnavailable:
+        """Return our error for one of librdkafka about a record."""
+        said = words_of(error)
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return RecordTooLarge(said)
+        if error.code() in _REFUSED or error.code() == KafkaError.TOPIC_EXCEPTION:
+            return RecordRefused(f"Kafka refused the record: {said}")
+        return self.away(error)
+
+    def away(self, error: Any) -> NotAcknowledged:
+        """Return our error for a record that nobody acknowledged."""
+        where = f"Kafka at {self._settings.bootstrap_servers}"
+        found = fault_of(error, self._settings, operation="Write")
+        if found is None and error.code() not in ABSENT:
+            found = self._standing.why_away(since_s=monotonic_s() - 2 * self._timeout_s).fault
+        if found is not None:
+            return NotAcknowledged(f"{where}: {found.said}").because(found)
+        return NotAcknowledged(f"{where} did not acknowledge: {words_of(error)}")
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            raise self.error_of(error.args[0]) from error
+        except KafkaFault as error:
+            raise NotAcknowledged(str(error)).because(error.fault) from error
+
+
+class _Sent:
+    """A record under way; alone in its batch from the second sending on.
+
+    Args:
+        record: as it was given.
+        producer: sends it.
+    """
+
+    def __init__(
+        self, record: Outgoing, partition: int | None, producer: ConfluentProducer
+    ) -> None:
+        self.record = record
+        self.partition = partition
+        self._producer = producer
+        self._is_alone = False
+        self._is_known = False
+        self._error: KafkaUnavailable | None = None
+
+    def hear(self, error: Any, _: object) -> None:
+        """Hear how its sending ended."""
+        self._error = None if error is None else self._producer.error_of(error)
+        self._is_known = True
+        if isinstance(self._error, RecordTooLarge) and not self._is_alone:
+            self._producer.too_large(self)
+
+    def again(self) -> None:
+        """Send it alone."""
+        self._is_alone, self._is_known = True, False
+        try:
+            self._producer.produce(self)
+        except KafkaUnavailable as error:
+            self._error, self._is_known = error, True
+
+    def result(self, timeout_s: float) -> KafkaUnavailable | None:
+        """Return None when Kafka has it, else the error."""
+        until_s = monotonic_s() + timeout_s
+        while not self._is_known and (left_s := until_s - monotonic_s()) > 0:
+            self._producer.await_one(left_s)
+        if not self._is_known:
+            return NotAcknowledged("Kafka did not acknowledge in time")
+        return self._error
