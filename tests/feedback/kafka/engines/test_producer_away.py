@@ -9,7 +9,7 @@ import pytest
 
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.engines import engine_of
-from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused
+from feedback.kafka.outgoing import NotAcknowledged, Outgoing
 from feedback.kafka.producer import BatchProducer
 from feedback.kafka.scan import KafkaScan
 from feedback.kafka.writer import KafkaWriter
@@ -77,9 +77,19 @@ def test_what_a_broker_that_stands_still_did_not_acknowledge_is_not_called_refus
     with broker.paused():
         said = written(writer, record(name, b"1"), record(name, b"2"))
         assert [type(one) for one in said] == [NotAcknowledged] * 2
-        assert not any(isinstance(one, RecordRefused) for one in said)
     eventually(lambda: writer.write([record(name, b"after")]) == [None], timeout_s=LIMIT_S)
     assert {b"before", b"after"} <= {*values(where, name)}
+
+
+def test_a_record_that_expired_within_the_library_may_be_there(
+    broker: Restartable, where: KafkaSection, name: str
+) -> None:
+    producer: BatchProducer = engine_of(where).producer(where, TIMEOUT_S)
+    assert producer.partitions(name) == 1
+    with broker.paused():
+        sent = producer.send(record(name), 0)
+        assert isinstance(sent.result(TIMEOUT_S + SLACK_S), NotAcknowledged)
+    producer.close(1.0)
 
 
 def test_a_producer_that_is_closed_meanwhile_waits_no_longer_than_it_is_told(
