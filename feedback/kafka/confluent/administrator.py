@@ -202,7 +202,8 @@ class ConfluentAdministrator:
             except KafkaException as error:
                 if error.args[0].code() < 0:
                     raise
-                found[key] = fault_from(error.args[0], self._settings)
+                topic = key if isinstance(key, str) else ""
+                found[key] = fault_from(error.args[0], self._settings, topic=topic)
         return found
 
 

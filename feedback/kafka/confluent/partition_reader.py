@@ -111,7 +111,7 @@ class ConfluentReader:
             if place in self._next:
                 self._next[place] = message.offset()
         elif error.code() not in _PASSED_OVER:
-            found = fault_from(error, self._settings, operation=READ)
+            found = fault_from(error, self._settings, operation=READ, topic=place[0])
             if not found.is_passing:
                 self._owed.append(found)
         return []

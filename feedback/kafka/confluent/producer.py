@@ -47,7 +47,7 @@ class ConfluentProducer:
         self._settings = settings
         self._timeout_s = timeout_s
         self._standing = Standing(settings)
-        self._too_large: list[_Sent] = []
+        self._too_large: list[_SentMessage] = []
         self._counts: dict[str, tuple[int, float]] = {}
         with self._faults():
             self._producer = Producer(
@@ -82,15 +82,15 @@ class ConfluentProducer:
         self._counts[topic] = len(found.partitions), monotonic_s() + METADATA_MAX_AGE_MS / 1000
         return len(found.partitions)
 
-    def send(self, record: Outgoing, partition: int | None) -> _Sent:
+    def send(self, record: Outgoing, partition: int | None) -> _SentMessage:
         """Hand a record over."""
         # librdkafka would wait for a topic that is not there.
         self.partitions(record.topic)
-        sent = _Sent(record, partition, self)
+        sent = _SentMessage(record, partition, self)
         self.produce(sent)
         return sent
 
-    def produce(self, sent: _Sent) -> None:
+    def produce(self, sent: _SentMessage) -> None:
         """Hand a record over, for the first time or again."""
         record = sent.record
         if any("\0" in name for name, _ in record.headers):
@@ -111,7 +111,7 @@ class ConfluentProducer:
         except (ValueError, TypeError) as error:
             raise RecordRefused(f"{type(error).__name__} {error}") from error
 
-    def too_large(self, sent: _Sent) -> None:
+    def too_large(self, sent: _SentMessage) -> None:
         """Remember a record whose batch was too large: it is to be sent alone."""
         self._too_large.append(sent)
 
@@ -135,19 +135,19 @@ class ConfluentProducer:
         self._producer.purge()
         self._producer.flush(0)
 
-    def error_of(self, error: Any) -> KafkaUnavailable:
+    def error_of(self, error: Any, topic: str = "") -> KafkaUnavailable:
         """Return our error for one of librdkafka about a record."""
         said = words_of(error)
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return RecordTooLarge(said)
         if error.code() in _REFUSED or error.code() == KafkaError.TOPIC_EXCEPTION:
             return RecordRefused(f"Kafka refused the record: {said}")
-        return self.away(error)
+        return self.away(error, topic)
 
-    def away(self, error: Any) -> NotAcknowledged:
+    def away(self, error: Any, topic: str) -> NotAcknowledged:
         """Return our error for a record that nobody acknowledged."""
         where = f"Kafka at {self._settings.bootstrap_servers}"
-        found = fault_of(error, self._settings, operation="Write")
+        found = fault_of(error, self._settings, operation="Write", topic=topic)
         if found is None and error.code() not in ABSENT:
             found = self._standing.why_away(since_s=monotonic_s() - 2 * self._timeout_s).fault
         if found is not None:
@@ -164,7 +164,7 @@ class ConfluentProducer:
             raise NotAcknowledged(str(error)).because(error.fault) from error
 
 
-class _Sent:
+class _SentMessage:
     """A record under way; alone in its batch from the second sending on.
 
     Args:
@@ -184,7 +184,7 @@ class _Sent:
 
     def hear(self, error: Any, _: object) -> None:
         """Hear how its sending ended."""
-        self._error = None if error is None else self._producer.error_of(error)
+        self._error = None if error is None else self._producer.error_of(error, self.record.topic)
         self._is_known = True
         if isinstance(self._error, RecordTooLarge) and not self._is_alone:
             self._producer.too_large(self)
