@@ -20,7 +20,7 @@ from feedback.settings.settings import KafkaSection
 
 _FETCH_WAIT_MS = 100
 # librdkafka asks for the coordinator of the group that it must be given; none is joined.
-_NO_GROUP = "onceward-reader"
+_NO_GROUP = "no-group"
 _PASSED_OVER = ABSENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
