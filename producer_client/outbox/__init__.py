@@ -27,6 +27,9 @@ relay: lane taken ─▶ PENDING, payload, deadline (Redis) ─▶ Kafka ─▶ 
 | a relay, Kafka has it, not marked | the same, and a record | sent again, the journal answers it |
 | a relay, marked | the row is SENT | pruned after `keep_s` |
 
+Each call of the tables raises `OutboxUnavailable` where the database does not answer, and
+`OutboxVersionError` where its tables are of another version.
+
 Decisions. Redis away: the relay waits, since no resender looks after a request that Redis does not
 know. Kafka away: it waits. A request that Kafka can never take is parked, and later requests of its
 key go on, as they do after a failure. The handle of a send with `connection=` shows UNKNOWN until
