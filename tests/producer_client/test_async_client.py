@@ -21,7 +21,7 @@ from feedback.status import State
 from producer_client import AsyncClient, Submission
 from producer_client.async_kafka import ROOMS
 from producer_client.batches import BATCH, BATCHES_IN_FLIGHT
-from tests.eventually import HANG_S, eventually
+from tests.eventually import HANG_S
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
 from tests.standstill import standing_still
@@ -35,6 +35,29 @@ TIMEOUT_S = 2.0
 LONG_S = 8.0
 GAP_AT_MOST_S = 1.0
 TASKS = 1000
+
+
+class OwnThreads:
+    """The threads of one test: others may leave theirs in this process for a while."""
+
+    def __init__(self) -> None:
+        self._before = set(threading.enumerate())
+
+    def named(self, beginning: str) -> list[threading.Thread]:
+        """Return those with a name that begins so."""
+        new = [one for one in threading.enumerate() if one not in self._before]
+        return [one for one in new if one.name.startswith(beginning)]
+
+    def end(self) -> None:
+        """Wait for the end of all of ours."""
+        for one in self.named("onceward"):
+            one.join(30)
+        assert self.named("onceward") == []
+
+
+@pytest.fixture
+def threads() -> OwnThreads:
+    return OwnThreads()
 
 
 @asynccontextmanager
@@ -188,7 +211,7 @@ def test_a_send_that_is_cancelled_before_its_record_went_leaves_no_trace(
 
 
 def test_a_send_that_is_cancelled_with_its_record_on_the_way_stays_pending(
-    make_settings: MakeSettings, worker: Worker, mute: str
+    make_settings: MakeSettings, worker: Worker, mute: str, threads: OwnThreads
 ) -> None:
     settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=LONG_S)
 
@@ -197,7 +220,7 @@ def test_a_send_that_is_cancelled_with_its_record_on_the_way_stays_pending(
             sending = asyncio.create_task(client.send(b"v", request_id="r1"))
             await _until_pending(client, "r1")
             # Its ticket is taken by the thread that connects.
-            while threads_named("onceward-topics") == 0:
+            while not threads.named("onceward-topics"):
                 await asyncio.sleep(TICK_S)
             await asyncio.sleep(0.1)
             sending.cancel()
@@ -209,7 +232,7 @@ def test_a_send_that_is_cancelled_with_its_record_on_the_way_stays_pending(
     assert worker.store.read("r1").state is State.PENDING
     assert worker.store.kept_payload("r1") is not None
     assert worker.looked_at("r1") is not None
-    eventually(lambda: threads_named("onceward") == 0, timeout_s=30)
+    threads.end()
 
 
 def test_a_wait_that_is_cancelled_leaves_nothing(
@@ -249,7 +272,7 @@ def test_a_wait_that_is_cancelled_leaves_nothing(
 
 
 def test_a_wait_that_is_cancelled_takes_its_resend_with_it(
-    make_settings: MakeSettings, worker: Worker, mute: str
+    make_settings: MakeSettings, worker: Worker, mute: str, threads: OwnThreads
 ) -> None:
     async def main() -> None:
         async with AsyncClient(make_settings()) as client:
@@ -259,7 +282,7 @@ def test_a_wait_that_is_cancelled_takes_its_resend_with_it(
         async with AsyncClient(make_settings(kafka=kafka, send_timeout_s=LONG_S)) as cut_off:
             waiting = asyncio.create_task(cut_off.wait("r1"))
             # In the hands of the thread that connects: it cannot be taken back any more.
-            while threads_named("onceward-topics") == 0:
+            while not threads.named("onceward-topics"):
                 await asyncio.sleep(TICK_S)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
@@ -337,7 +360,7 @@ def test_the_rate_of_many_is_not_exceeded(make_settings: MakeSettings) -> None:
 
 
 def test_a_resend_that_hangs_in_kafka_ends_with_its_wait(
-    make_settings: MakeSettings, worker: Worker, mute: str
+    make_settings: MakeSettings, worker: Worker, mute: str, threads: OwnThreads
 ) -> None:
     async def main() -> None:
         async with AsyncClient(make_settings()) as client:
@@ -346,29 +369,26 @@ def test_a_resend_that_hangs_in_kafka_ends_with_its_wait(
         settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=LONG_S)
         async with AsyncClient(settings) as cut_off:
             waiting = asyncio.create_task(cut_off.wait("r1", timeout_s=LONG_S / 4))
-            while threads_named("onceward-topics") == 0:
+            while not threads.named("onceward-topics"):
                 await asyncio.sleep(TICK_S)
             with pytest.raises(WaitTimeout):
                 await waiting
             # The resend is still on its way.
-            assert threads_named("onceward-topics") == 1
+            assert len(threads.named("onceward-topics")) == 1
 
     asyncio.run(main())
 
 
-def test_closing_ends_every_thread_and_task(make_settings: MakeSettings) -> None:
+def test_closing_ends_every_thread_and_task(
+    make_settings: MakeSettings, threads: OwnThreads
+) -> None:
     async def main() -> None:
         async with AsyncClient(make_settings()) as client:
             await asyncio.gather(*(client.send(b"v") for _ in range(20)))
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
-    eventually(lambda: threads_named("onceward") == 0, timeout_s=30)
-
-
-def threads_named(beginning: str) -> int:
-    """Return how many threads have a name that begins so."""
-    return sum(one.name.startswith(beginning) for one in threading.enumerate())
+    threads.end()
 
 
 async def _until_pending(client: AsyncClient, request_id: str) -> None:
