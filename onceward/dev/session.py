@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from feedback.clock import monotonic_s
 from feedback.errors import ExitCode
@@ -131,7 +131,7 @@ class DevSession:
         self._selector = selectors.DefaultSelector()
         self._show = show
 
-    def run(self) -> None:
+    def run(self) -> NoReturn:
         """Start the members and look after them; only an exception ends it."""
         before = self._snapshot()
         for name in self._commands:

@@ -119,6 +119,25 @@ def test_it_starts_servers_that_keep_their_data_and_die_with_it(
         assert dev.ends(signal.SIGTERM) == ExitCode.FINE
 
 
+def test_servers_alone_have_no_worker_and_need_no_handler(
+    tmp_path: Path, own_ports: dict[str, str]
+) -> None:
+    with running_dev(tmp_path, "--servers", **own_ports) as dev:
+        assert dev.shows("no worker runs here; Ctrl-C stops all of this")
+        assert dev.shows("Kafka started at")
+        assert {"java", "redis-server"} <= {one.name() for one in dev.family()}
+        assert dev.ends(signal.SIGINT) == ExitCode.FINE
+        lines = dev.output.read_text().splitlines()
+        assert {one.split()[0] for one in lines} == {"dev"}
+        assert lines[-1].endswith("stopped")
+
+
+def test_servers_alone_take_no_handlers() -> None:
+    done = CliRunner().invoke(cli, ["dev", "--servers", "payments.py"])
+    assert done.exit_code == ExitCode.USAGE
+    assert "--servers runs no handlers" in done.output
+
+
 def _refuses_a_second(folder: Path, monkeypatch: pytest.MonkeyPatch, ports: dict[str, str]) -> None:
     """In its folder and, on its ports, in another one."""
     for name, value in ports.items():
