@@ -59,5 +59,5 @@ def test_a_question_is_answered_within_three_clicks(question: dict[str, Any]) ->
 
 
 def test_a_link_that_is_not_there_and_a_heading_that_is_not_there_are_seen() -> None:
-    assert "docs/how-to/upgrades.md" not in links("README.md")
+    assert "docs/how-to/no-such-page.md" not in links("README.md")
     assert part("docs/how-to/upgrades.md", "No such heading") == ""
