@@ -49,6 +49,12 @@ def charge(payment, key):
         raise Rejected("BAD_AMOUNT", "an amount is positive")
     if not Path("bank-is-back").exists():
         raise Rejected("BANK_BUSY", "later")
+
+def is_busy():
+    asked = Path("bank-was-asked")
+    first = not asked.exists()
+    asked.touch()
+    return first
 """,
     "prices.py": "def newest_version():\n    return 2\n",
 }
