@@ -19,15 +19,10 @@ QUESTIONS: list[dict[str, Any]] = tomllib.loads(
 
 
 def links(page: str) -> set[str]:
-    """Return the pages to which a page leads, by its links and its lists of pages."""
+    """Return the pages to which a page leads, by its links."""
     text, folder = (ROOT / page).read_text("utf-8"), posixpath.dirname(page)
     named = re.findall(r"\]\(([^)#:]+\.md)", text)
-    named += [f"{one}.md" for one in _listed(text)]
     return {posixpath.normpath(posixpath.join(folder, one)) for one in named}
-
-
-def _listed(text: str) -> list[str]:
-    return "\n".join(re.findall(r"```{toctree}\n(.*?)```", text, re.DOTALL)).split()
 
 
 def part(page: str, heading: str) -> str:
