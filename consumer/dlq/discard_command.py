@@ -24,7 +24,7 @@ from consumer.dlq.options import (
     require_yes,
     stopping_at_signals,
 )
-from consumer.dlq.reading import LetterReader
+from consumer.dlq.reading import journaled_letters
 from consumer.dlq.redrive.endings import without_letter
 from consumer.dlq.redrive.progress import NO_LETTER, refused
 from consumer.dlq.redrive.record import candidate_of
@@ -224,7 +224,7 @@ def _chosen(
 ) -> Iterator[tuple[OffsetSpans, Iterator[list[Candidate]]]]:
     """Yield the spans that are read, and the chosen letters in them, page by page."""
     with (
-        LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs) as letters,
+        journaled_letters(settings, topics=given.topics, dlqs=given.dlqs) as letters,
         progress_bar("discarding") as advance,
     ):
         spans = letters.spans(since_ms=given.filter.since_ms) if within is None else within

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import UNSETTLED, LetterState, LetterStates
 from consumer.dlq.options import Given
-from consumer.dlq.reading import LetterReader
+from consumer.dlq.reading import LetterReader, journaled_letters
 from consumer.dlq.tally import Tally
 from consumer.journal.lookup import Lookup
 from feedback.settings.settings import Settings
@@ -98,9 +98,12 @@ def judged_letters(
         NotAvailable: Kafka or the journal is away, or a topic does not exist.
     """
     with ExitStack() as stack:
-        reader = stack.enter_context(
-            LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs)
+        made = (
+            journaled_letters(settings, topics=given.topics, dlqs=given.dlqs)
+            if ask_journal
+            else LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs)
         )
+        reader = stack.enter_context(made)
         seen = stack.enter_context(SeenLetters())
         asked = (
             LetterStates(stack.enter_context(Lookup.from_settings(settings)))

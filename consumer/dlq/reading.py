@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.letter import Letter
+from consumer.journal.lookup import Lookup
 from feedback.errors import NotAvailable
 from feedback.kafka.scan import KafkaScan, OffsetSpan, OffsetSpans, ScanPage
 from feedback.kafka.values import Partition
@@ -15,7 +16,7 @@ from feedback.records.dead_letter_topics import (
     is_dead_letter_topic,
     source_topic,
 )
-from feedback.settings.settings import KafkaSection
+from feedback.settings.settings import KafkaSection, Settings
 
 # A letter is written after its failure, but by the time of another clock.
 CLOCKS_APART_MS = 3_600_000
@@ -36,6 +37,8 @@ class LetterReader:
     Args:
         topics: only the letters of these topics; all topics by default.
         dlqs: dead letter topics by their own names, of any writer; they replace the group's own.
+        read: topics that the group has certainly read: Kafka lists none that we may not see, so
+            their dead letter topics are asked for by name, and a hidden one is refused.
     """
 
     def __init__(
@@ -44,10 +47,12 @@ class LetterReader:
         *,
         topics: Collection[str] = (),
         dlqs: Collection[str] = (),
+        read: Collection[str] = (),
     ) -> None:
         self._group = settings.group
         self._topics = frozenset(topics)
         self._dlqs = frozenset(dlqs)
+        self._read = frozenset(read)
         self._scan = KafkaScan(settings)
 
     def __enter__(self) -> LetterReader:
@@ -89,7 +94,9 @@ class LetterReader:
             # Before its first failure a topic has no dead letter topic.
             sources = self._known(self._topics, there, there | self._sources(there))
             return [dead_letter_topic(one, self._group) for one in sources]
-        return sorted(dead_letter_topic(one, self._group) for one in self._sources(there))
+        return sorted(
+            dead_letter_topic(one, self._group) for one in self._sources(there) | self._read
+        )
 
     def _sources(self, there: set[str]) -> set[str]:
         """Return the topics that have a dead letter topic of this group, even deleted topics."""
@@ -108,3 +115,17 @@ class LetterReader:
             return letters
         # `a.b.c.dlq` is that of group `c` on `a.b`, and of group `b.c` on `a`.
         return [one for one in letters if one.failure.group in (None, self._group)]
+
+
+def journaled_letters(
+    settings: Settings, *, topics: Collection[str] = (), dlqs: Collection[str] = ()
+) -> LetterReader:
+    """Return a reader of a group with a journal, which knows its topics where Kafka hides them.
+
+    Raises:
+        JournalUnavailable: the journal is away.
+    """
+    if topics or dlqs:
+        return LetterReader(settings.kafka, topics=topics, dlqs=dlqs)
+    with Lookup.from_settings(settings) as lookup:
+        return LetterReader(settings.kafka, read=lookup.topics())

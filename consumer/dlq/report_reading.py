@@ -75,7 +75,10 @@ def report_of(
     of = _in_journal(settings, request_id) if ask_journal else _InJournal()
     now = of.now or epoch_ms()
     since_ms = _failed_since(of.row, of.runs)
-    letters, letters_away = _letters_or_why(settings, request_id, given, since_ms, advance=advance)
+    # A reader of the group's own letters asks for this one by name, should it be hidden.
+    read = () if of.row is None or given.topics or given.dlqs else (of.row.topic,)
+    reader = LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs, read=read)
+    letters, letters_away = _letters_or_why(reader, request_id, since_ms, advance=advance)
     last = letters[-1] if letters else None
     with closing(connect(settings.redis)) as redis:
         store = StatusStore(redis, settings.kafka.group, settings.redis)
@@ -159,29 +162,19 @@ def _verdict(letter: Letter, of: _InJournal, *, now: int, ask_journal: bool) -> 
 
 
 def _letters_or_why(
-    settings: Settings,
-    request_id: str,
-    given: Given,
-    since_ms: int | None,
-    *,
-    advance: Advance,
+    reader: LetterReader, request_id: str, since_ms: int | None, *, advance: Advance
 ) -> tuple[list[Letter], str | None]:
     """Return the letters, and why they are not known."""
     try:
-        return _letters(settings, request_id, given, since_ms, advance=advance), None
+        return _letters(reader, request_id, since_ms, advance=advance), None
     except KafkaUnavailable as error:
         return [], str(error)
 
 
 def _letters(
-    settings: Settings,
-    request_id: str,
-    given: Given,
-    since_ms: int | None,
-    *,
-    advance: Advance,
+    reader: LetterReader, request_id: str, since_ms: int | None, *, advance: Advance
 ) -> list[Letter]:
-    with LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs) as reader:
+    with reader:
         found = list(_matching(reader, request_id, since_ms, advance))
         if not found and since_ms is not None:
             # The clocks may be further apart than `CLOCKS_APART_MS`.

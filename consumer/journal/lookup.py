@@ -14,7 +14,9 @@ from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.records import Row
 from consumer.journal.reopening import UnfinishedRedrive, unfinished_redrives
-from consumer.journal.tables import run, worker
+from consumer.journal.tables import request, run, worker
+
+SAMPLE_ROWS = 1000
 
 
 class PastRun(NamedTuple):
@@ -72,6 +74,16 @@ class Lookup(GroupJournal):
             return {}
         with self._session.transaction(read_only=True) as connection:
             return actions_of(connection, self._group, request_ids)
+
+    def topics(self) -> frozenset[str]:
+        """Return the topics of the last `SAMPLE_ROWS` requests, by id: the newest, for UUIDv7.
+
+        Of a group with more requests and other ids it is a sample.
+        """
+        own = select(request.c.topic).where(request.c.group == self._group)
+        sample = own.order_by(request.c.request_id.desc()).limit(SAMPLE_ROWS)
+        with self._session.transaction(read_only=True) as connection:
+            return frozenset(connection.execute(sample).scalars())
 
     def runs(self, request_id: str, *, limit: int = 1000) -> list[PastRun]:
         """Return the earlier runs of a request, the first of them first."""

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from consumer.dlq.list_hints import MOST_ASKED, asked_anew
-from consumer.dlq.reading import LetterReader
+from consumer.dlq.reading import journaled_letters
 from consumer.dlq.redrive.batch_sender import opened_statuses
 from consumer.dlq.redrive.loop import How, Redriving, Tools
 from consumer.dlq.redrive.plan import RedrivePlan
@@ -197,7 +197,7 @@ def opened(settings: Settings, plan: RedrivePlan) -> Iterator[Tools]:
     with ExitStack() as stack:
         work = stack.enter_context(closing(redrives_of(settings)))
         statuses = stack.enter_context(opened_statuses(settings, work.journal_id()))
-        letters = LetterReader(settings.kafka, topics=plan.topics, dlqs=plan.dlqs)
+        letters = journaled_letters(settings, topics=plan.topics, dlqs=plan.dlqs)
         stack.enter_context(letters)
         scan = stack.enter_context(KafkaScan(settings.kafka, committed_only=False))
         writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))
