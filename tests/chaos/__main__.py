@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--list", action="store_true", help="name the faults and end")
     add("--markdown", action="store_true", help="print the last table as the README has it")
     add("--output", type=Path, default=ROOT / "build", metavar="FOLDER", help="build by default")
+    add("--client", default="auto", help="the library for Kafka, as `[kafka] client` names it")
     add(
         "--worker-module",
         default="consumer",
@@ -123,7 +124,7 @@ def _run(row: Row, asked: argparse.Namespace, servers: Servers, screen: RowScree
             short=asked.short,
             servers=servers,
             folder=(asked.output / "chaos" / row.fault).resolve(),
-            modules=Modules(worker=asked.worker_module),
+            modules=Modules(worker=asked.worker_module, kafka_client=asked.client),
             on_open=screen.watch,
         )
     except (OncewardError, StackError, TimeoutError, OSError) as error:

@@ -38,10 +38,15 @@ class JournalUrls:
 
 @dataclass(frozen=True, slots=True)
 class Modules:
-    """Whose `run` is a worker and whose `resend` a resender; other ones have a fault planted."""
+    """Whose `run` is a worker and whose `resend` a resender; other ones have a fault planted.
+
+    Attributes:
+        kafka_client: the library of all programs, as `[kafka] client` names it.
+    """
 
     worker: str = "consumer"
     resender: str = "producer_client"
+    kafka_client: str = "auto"
 
 
 REAL = Modules()
@@ -126,6 +131,7 @@ class Place:
                 "bootstrap_servers": self._servers.kafka,
                 "group": self.name,
                 "session_timeout_s": SESSION_TIMEOUT_S,
+                "client": self._modules.kafka_client,
             },
             "redis": {"url": self._servers.redis, "heartbeat_ttl_s": HEARTBEAT_TTL_S},
             "journal": {"url": self.journal.of_workers, "lease_s": LEASE_S},
