@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import deque
 from collections.abc import Callable
@@ -168,7 +169,7 @@ class RealBench(Bench):
         wait_ms = (row.due_at or 0) - epoch_ms()
         if row.state == JournalState.RETRYING and wait_ms > LONGEST_HANG_S * 1000:
             raise NotReal(
-                f"{self.handler.name}: a real retry waits for its {wait_ms / 1000:.0f} s; "
+                f"{self.handler.name}: a real retry waits for its {math.ceil(wait_ms / 1000)} s; "
                 f"declare at most {LONGEST_HANG_S:g}"
             )
         return True

@@ -54,7 +54,7 @@ def test_a_missing_topic_is_told_once_and_nothing_is_lost(make_box: MakeBox) -> 
 
 def test_a_letter_that_its_topic_never_takes_keeps_no_other_waiting(make_box: MakeBox) -> None:
     box = make_box("failing", "refusing", worker=EXPECTED)
-    box.make("failing", limit_bytes=2500)
+    box.make("failing", limit_bytes=2300)
     box.make("refusing")
     worker = box.stage.start()
     large = box.stage.produce(os.urandom(4000), handler="failing").coordinates_id
