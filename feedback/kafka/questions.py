@@ -53,15 +53,22 @@ class KafkaQuestions:
         """Return the names of all topics that this user may see."""
         return set(self._admin.topics())
 
-    def describe(self, names: Iterable[str]) -> list[TopicDescription]:
+    def describe(
+        self, names: Iterable[str], *, if_there: Collection[str] = ()
+    ) -> list[TopicDescription]:
         """Return the descriptions of topics, by name.
 
+        Args:
+            if_there: further topics; those that do not exist are left out.
+
         Raises:
-            NoSuchTopic: one of them does not exist.
+            NoSuchTopic: one of `names` does not exist.
             NotAvailable: this user may not read one of them.
         """
-        found = self._admin.describe(sorted(names))
-        return [_described(topic, one) for topic, one in found.items()]
+        wanted = set(names)
+        found = self._admin.describe(sorted(wanted.union(if_there)))
+        absent = {one for one in found.keys() - wanted if isinstance(found[one], TopicAbsent)}
+        return [_described(topic, one) for topic, one in found.items() if topic not in absent]
 
     def configs(self, topics: Iterable[str], name: str) -> dict[str, str]:
         """Return a setting of each topic; a topic whose settings the user may not see is absent."""

@@ -62,21 +62,26 @@ def kind_of(name: str, topics: Iterable[str], group: str) -> TopicKind | None:
 
 
 def partitions_of(
-    kafka: KafkaQuestions, topics: Sequence[str], group: str
+    kafka: KafkaQuestions, topics: Sequence[str], group: str, *, lettered: Iterable[str] = ()
 ) -> tuple[Kinds, Mapping[str, str]]:
     """Return the kind of each partition, and the id of each topic.
+
+    Args:
+        lettered: the request topics whose failures are kept.
 
     Raises:
         NotAvailable: a topic is missing, or may not be read.
     """
     asked = {name: kind for name in kafka.topics() if (kind := kind_of(name, topics, group))}
-    # Those of the settings are asked for by name: a broker leaves the topics that the user may not
-    # see out of its list, and says so only when it is asked.
+    # Those of the settings are asked for by name, and their dead letter topics: a broker leaves the
+    # topics that the user may not see out of its list, and says so only when it is asked.
     asked |= {name: kind for name in topics if (kind := kind_of(name, topics, group))}
+    letters = {dead_letter_topic(one, group): TopicKind.DLQ for one in lettered}
     try:
-        found = kafka.describe(asked)
+        found = kafka.describe(asked, if_there=letters.keys())
     except NoSuchTopic as error:
         raise NotAvailable(f"{error}: create it, or correct [audit] topics") from error
+    asked |= letters
     kinds = {(one.name, number): asked[one.name] for one in found for number in one.partitions}
     return kinds, {one.name: one.topic_id for one in found}
 
@@ -105,12 +110,7 @@ def committed_of(kafka: KafkaQuestions, group: str, kinds: Kinds) -> Mapping[Par
     return kafka.group_offsets(asked)
 
 
-def lettered_of(settings: Settings, there: Iterable[str]) -> tuple[str, ...]:
-    """Return the request topics whose failures are kept, and whose dead letter topic is there."""
-    group = settings.kafka.group
-    return tuple(
-        topic
-        for topic in sorted(settings.audit.topics)
-        if settings.worker.dead_letters_of(topic) in KEPT
-        and dead_letter_topic(topic, group) in there
-    )
+def lettered_of(settings: Settings) -> tuple[str, ...]:
+    """Return the request topics whose failures are kept."""
+    kept = settings.worker.dead_letters_of
+    return tuple(topic for topic in sorted(settings.audit.topics) if kept(topic) in KEPT)

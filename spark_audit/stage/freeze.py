@@ -21,6 +21,7 @@ from sqlalchemy import make_url
 
 from feedback.kafka.questions import KafkaQuestions, asking
 from feedback.kafka.values import Partition as Coordinates
+from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.settings.settings import Settings
 from spark_audit.stage.audited_topics import (
     Kinds,
@@ -76,7 +77,8 @@ def freeze(
     chain = chain or Chain(window.date)
     with asking(settings.kafka) as kafka:
         cluster = kafka.cluster_id()
-        kinds, ids = partitions_of(kafka, settings.audit.topics, settings.kafka.group)
+        group, lettered = settings.kafka.group, lettered_of(settings)
+        kinds, ids = partitions_of(kafka, settings.audit.topics, group, lettered=lettered)
         topics = {name: kind for (name, _), kind in kinds.items()}
         if fixed is not None:
             kinds = as_before(kinds, ids, fixed)
@@ -90,13 +92,13 @@ def freeze(
         until_ms=window.until_ms,
         frozen_at_ms=now_ms,
         journal_read_at_ms=0,
-        group=settings.kafka.group,
+        group=group,
         grace_ms=round(settings.audit.grace_s * 1000),
         deadline_s=settings.worker.deadline_s,
         partitions=tuple(one.partition for one in found),
         carried=tuple(sorted(set(carried))),
         compacted=compacted,
-        lettered=lettered_of(settings, topics),
+        lettered=tuple(one for one in lettered if dead_letter_topic(one, group) in topics),
         number=chain.number if fixed is None else fixed.number,
         before_ms=chain.before_ms,
         links=tuple(one.link for one in found),

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from feedback.errors import ExitCode, NotAvailable
 from feedback.logs import event_of
+from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.settings.settings import Settings
 from spark_audit.run.preparation import require_readable
 from spark_audit.stage.freeze import freeze
@@ -61,6 +62,15 @@ def only_what_a_test_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("feedback.kafka.questions.TIMEOUT_MS", 5_000)
 
 
+def allow(
+    broker: SecuredKafka, topic: str, group: str, *rights: ACLOperation, letters: bool = True
+) -> None:
+    """Give the auditor rights on a topic, all by default, and on its dead letter topic."""
+    names = [topic, dead_letter_topic(topic, group)] if letters else [topic]
+    for name in names:
+        broker.allow("auditor", ResourceType.TOPIC, name, *(rights or TOPIC_RIGHTS))
+
+
 def settings_of(broker: SecuredKafka, topic: str, group: str, **changes: Any) -> Settings:
     """Return the settings of the user `auditor`."""
     kafka = {
@@ -106,7 +116,7 @@ def test_a_user_with_the_rights_reads_by_tls_and_password(
     mechanism: str,
     password: str,
 ) -> None:
-    broker.allow("auditor", ResourceType.TOPIC, topic, *TOPIC_RIGHTS)
+    allow(broker, topic, group)
     broker.allow("auditor", ResourceType.GROUP, group, *GROUP_RIGHTS)
     settings = settings_of(
         broker, topic, group, sasl_mechanism=mechanism, sasl_plain_password=password
@@ -127,7 +137,7 @@ def test_a_wrong_password_is_one_sentence_without_it(
 def test_a_password_that_is_changed_after_the_freeze_is_one_sentence_without_it(
     broker: SecuredKafka, topic: str, group: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    broker.allow("auditor", ResourceType.TOPIC, topic, *TOPIC_RIGHTS)
+    allow(broker, topic, group)
     broker.allow("auditor", ResourceType.GROUP, group, *GROUP_RIGHTS)
     manifest = frozen(settings_of(broker, topic, group))
     wrong = settings_of(broker, topic, group, sasl_plain_password=WRONG)
@@ -155,10 +165,27 @@ def test_a_topic_that_may_not_be_seen_is_named_with_the_rights_it_needs(
     )
 
 
+def test_a_dead_letter_topic_that_may_not_be_seen_is_named(
+    broker: SecuredKafka, topic: str, group: str
+) -> None:
+    """Left out, the audit would miss no letter."""
+    allow(broker, topic, group, letters=False)
+    broker.allow("auditor", ResourceType.GROUP, group, *GROUP_RIGHTS)
+    letters = dead_letter_topic(topic, group)
+    with KafkaAdminClient(bootstrap_servers=broker.plain) as admin:
+        admin.create_topics([NewTopic(letters, 1, 1)])
+        admin.wait_for_topics([letters])
+    with pytest.raises(NotAvailable) as error:
+        frozen(settings_of(broker, topic, group))
+    assert refused(error) == (
+        f"topic {letters} may not be read: it needs the rights Describe and Read for this user"
+    )
+
+
 def test_a_topic_that_may_be_seen_and_not_read_is_named(
     broker: SecuredKafka, topic: str, group: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    broker.allow("auditor", ResourceType.TOPIC, topic, ACLOperation.DESCRIBE)
+    allow(broker, topic, group, ACLOperation.DESCRIBE)
     broker.allow("auditor", ResourceType.GROUP, group, *GROUP_RIGHTS)
     settings = settings_of(broker, topic, group)
     manifest = frozen(settings)
@@ -174,7 +201,7 @@ def test_a_topic_that_may_be_seen_and_not_read_is_named(
 def test_a_group_that_may_not_be_seen_is_said_with_the_right_it_needs(
     broker: SecuredKafka, topic: str, group: str
 ) -> None:
-    broker.allow("auditor", ResourceType.TOPIC, topic, *TOPIC_RIGHTS)
+    allow(broker, topic, group)
     with pytest.raises(NotAvailable) as error:
         frozen(settings_of(broker, topic, group))
     assert refused(error) == (
@@ -190,7 +217,7 @@ def test_without_the_right_to_see_a_policy_only_wait_topics_count_as_compacted(
         admin.create_topics([NewTopic(wait, 1, 1)])
         admin.wait_for_topics([wait])
     for name in (topic, wait):
-        broker.allow("auditor", ResourceType.TOPIC, name, ACLOperation.DESCRIBE, ACLOperation.READ)
+        allow(broker, name, group, ACLOperation.DESCRIBE, ACLOperation.READ)
     broker.allow("auditor", ResourceType.GROUP, group, *GROUP_RIGHTS)
     manifest = frozen(settings_of(broker, topic, group))
     assert manifest.compacted == (wait,)
