@@ -47,3 +47,7 @@ def require_refused(stage: RightsStage) -> None:
         ran = stage.command("consumer.dlq", *words, role=Role.OPERATOR)
         assert (ran.returncode, ran.stdout) == (ExitCode.NOT_AVAILABLE, ""), (words, ran)
         assert hidden in ran.stderr, ran.stderr
+    named = stage.command("consumer.dlq", "list", "--dlq", hidden, role=Role.OPERATOR)
+    assert named.returncode == ExitCode.NOT_AVAILABLE
+    assert "lacks a right" in named.stderr, named.stderr
+    assert "no topic" not in named.stderr
