@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from consumer.ops.rights.checking import look_at_rights
 from consumer.ops.rights.kafka_rights import kafka_rights
 from consumer.ops.rights.roles import rights_of
 from consumer.ops.topics import names_of_topics
-from feedback.errors import ExitCode
+from feedback.errors import ExitCode, NotAvailable
 from feedback.rights.looking import questions
 from feedback.rights.needed import KafkaRight, RedisRight, Role, RoleRights, SqlRight
 from feedback.settings.settings import load
@@ -122,8 +123,14 @@ def test_a_service_that_lacks_a_right_names_it_and_ends_with_3(
     acl, redis = [line.partition("; grant it: ")[2] for line in said]
     stage.run_acl(acl)
     stage.run_redis(redis)
-    again = stage.start(role, *words)
-    again.told(started)
+
+    def has_started() -> bool:
+        # A broker has an ACL a moment after it took the command.
+        with suppress(NotAvailable):
+            return bool(stage.start(role, *words).told(started))
+        return False
+
+    eventually(has_started, what=started)
 
 
 def test_a_topic_that_may_not_be_seen_is_not_called_missing(stage: RightsStage) -> None:
