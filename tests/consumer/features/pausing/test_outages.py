@@ -8,6 +8,7 @@ import pytest
 
 from consumer.features.pausing.guard import LONGEST_PAUSE_S
 from feedback.status import State
+from feedback.statuses import Status
 from tests.consumer.features.pausing.conftest import MakeScene
 from tests.consumer.features.pausing.scene import LIMIT_S, Scene
 from tests.eventually import eventually
@@ -102,10 +103,15 @@ def test_what_was_read_before_is_given_up_in_time_and_a_probe_is_read_from_kafka
         codes = [one["code"] for one in worker.events("requests.given_up")]
         return codes.count("TOPIC_PAUSED")
 
+    def lost_ones() -> list[str]:
+        # Clients are told a moment after the log is.
+        states.update({name: scene.stage.client.status(name) for name in sent})
+        return [name for name, one in states.items() if one.state is State.LOST]
+
+    states: dict[str, Status] = {}
     eventually(given_up, timeout_s=LIMIT_S)
-    states = {name: scene.stage.client.status(name) for name in sent}
-    lost = [name for name, one in states.items() if one.state is State.LOST]
-    assert 0 < len(lost) <= 8 + 3
+    lost = eventually(lost_ones, timeout_s=LIMIT_S)
+    assert len(lost) <= 8 + 3
     assert {states[name].code for name in lost} == {"TOPIC_PAUSED"}
     assert State.PENDING in {one.state for one in states.values()}
     scene.is_back()
