@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -40,7 +41,7 @@ _ASK = text(
     """
 )
 
-_HIDDEN = text(
+_HOLDING = text(
     """
     SELECT nspname FROM pg_namespace
     WHERE nspname = ANY(
@@ -50,14 +51,11 @@ _HIDDEN = text(
             ), ','
         )
     )
-    AND NOT has_schema_privilege(oid, 'USAGE')
-    AND EXISTS (
-        SELECT 1 FROM pg_class WHERE relnamespace = pg_namespace.oid
-        AND starts_with(relname, 'onceward_')
-    )
+    AND EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = pg_namespace.oid AND relname = :name)
     LIMIT 1
     """
 )
+_OURS = re.compile(r"onceward_\w+")
 
 
 class Privilege(NamedTuple):
@@ -98,15 +96,17 @@ def missing_privileges(
 def note_hidden_schema(error: DBAPIError, engine: Engine, section: str) -> None:
     """Note on an error, as its cause, that our tables are there and this user may not see them.
 
-    Without USAGE on their schema PostgreSQL says that there are none, as before a migration.
+    Without USAGE on their schema PostgreSQL says that there are none, as before a migration. The
+    right may be back by now, so it is not asked for: the table is there, and was not seen.
 
     Args:
         section: the section of the settings with the database's URL.
     """
-    if getattr(error.orig, "sqlstate", None) != NO_TABLE:
+    named = _OURS.search(str(error.orig))
+    if named is None or getattr(error.orig, "sqlstate", None) != NO_TABLE:
         return
     with suppress(DBAPIError), engine.connect() as connection:
-        schema = connection.execute(_HIDDEN).scalar()
+        schema = connection.execute(_HOLDING, {"name": named[0]}).scalar()
         if schema is not None:
             found = of_schema(schema, of_database(section))
             error.orig.onceward_fault = found  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 
 import pytest
-from sqlalchemy import Connection, create_engine, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 
 from consumer.journal import Claim, Journal, VerdictKind
 from consumer.journal.errors import JournalUnavailable
@@ -116,6 +116,23 @@ def test_a_finish_without_a_right_leaves_nothing_and_is_tried_again(
     database.grant("UPDATE", "onceward_request")
     done = runs.run(job("book", request_id="a1"), book)
     assert (done.committed, database.seats()) == (True, 1)
+
+
+def test_a_right_to_the_schema_that_is_back_when_it_is_asked_for_was_missing_all_the_same(
+    database: Database, journal: Journal
+) -> None:
+    def back(_: object) -> None:
+        database.grant("USAGE", "SCHEMA public")
+
+    database.revoke("USAGE", "SCHEMA public")
+    with closing(Journal(database.url, group=GROUP, worker_id="w1")) as reader:
+        event.listen(Engine, "handle_error", back)
+        try:
+            with pytest.raises(JournalUnavailable, match="GRANT USAGE ON SCHEMA public"):
+                reader.rows(["a1"])
+        finally:
+            event.remove(Engine, "handle_error", back)
+        assert reader.rows(["a1"]) == []
 
 
 def test_a_finish_without_the_right_to_the_schema_is_tried_again_too(
