@@ -35,6 +35,11 @@ class State(StrEnum):
     LOST = "LOST"
     UNKNOWN = "UNKNOWN"
 
+    @property
+    def is_final(self) -> bool:
+        """Whether the request has ended: it does not run again by itself."""
+        return self in FINAL
+
 
 STORED = tuple(state for state in State if state not in (State.LOST, State.UNKNOWN))
 FINAL = frozenset({State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.EXPIRED, State.SKIPPED})

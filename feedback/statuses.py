@@ -17,6 +17,19 @@ REPLACED = "="
 _REPLACED = REPLACED.encode()
 # Its answer for a key of another type.
 WRONG_TYPE = "WRONGTYPE"
+# The fields that a caller sees, beside its id and its state.
+SHOWN = (
+    "attempt",
+    "code",
+    "message",
+    "result",
+    "resend",
+    "by",
+    "due_at",
+    "updated_at",
+    "deadline_at",
+    "topic",
+)
 # Databases hold signed numbers of 64 bits.
 _NUMBERS = 2**63
 
@@ -175,6 +188,20 @@ class Status:
     in_doubt: str | None = None
     claimed_at: int | None = None
     voids: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status for a caller, ready for JSON: without workers, offsets and hashes.
+
+        A field that is not known is left out.
+
+        >>> Status("order-7", State.SUCCEEDED, attempt=1, result={"receipt": 7}).as_dict()
+        {'request_id': 'order-7', 'state': 'SUCCEEDED', 'final': True, 'attempt': 1, \
+'result': {'receipt': 7}, 'resend': False}
+        """
+        shown = {name: getattr(self, name) for name in SHOWN}
+        known = {name: value for name, value in shown.items() if value is not None}
+        head = {"request_id": self.request_id, "state": str(self.state)}
+        return {**head, "final": self.state.is_final, **known}
 
 
 @dataclass(frozen=True, slots=True)

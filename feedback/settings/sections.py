@@ -22,14 +22,15 @@ from feedback.status import State
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-def _split(value: object) -> object:
+def split(value: object) -> object:
+    """Return the parts of a text with commas, anything else as it is."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
 
 
 # A list in TOML; names with commas between them in the environment.
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split)]
 # The dead letter strategy: the fate of a request that failed for good.
 Strategy = Annotated[str, Field(pattern=r"^(keep|stop|drop|none)$")]
 
@@ -55,12 +56,14 @@ _NOT_OF_CLIENTS = {
 _BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A section: no unknown names, never changed."""
+
     # An error about several settings would show all of them, a password too.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class KafkaSection(_Section):
+class KafkaSection(Section):
     """`[kafka]`: where the brokers are, the group, and security by kafka-python's names."""
 
     bootstrap_servers: str = "127.0.0.1:9092"
@@ -137,7 +140,7 @@ class KafkaSection(_Section):
         return {**self.connection(), "isolation_level": "read_committed"}
 
 
-class RedisSection(_Section):
+class RedisSection(Section):
     """`[redis]`: the status store."""
 
     # The URL may hold a password, so `repr` leaves it out.
@@ -187,7 +190,7 @@ class RedisSection(_Section):
         return url
 
 
-class JournalSection(_Section):
+class JournalSection(Section):
     """`[journal]`: the SQL database that makes a resend safe; with an empty url there is none."""
 
     url: str = Field("sqlite:///onceward.db", repr=False)
@@ -203,7 +206,7 @@ class JournalSection(_Section):
         return url
 
 
-class RegistrySection(_Section):
+class RegistrySection(Section):
     """`[registry]`: the database of unfinished requests, for `onceward-dlq expire`."""
 
     # Empty: the journal's database. All registries of a group share one.
@@ -216,7 +219,7 @@ class RegistrySection(_Section):
         return url and JournalSection._known_scheme(url)
 
 
-class WorkerSection(_Section):
+class WorkerSection(Section):
     """`[worker]`: the handlers, their processes and their limits."""
 
     handlers: Names = ()
@@ -267,7 +270,7 @@ class WorkerSection(_Section):
         return self.dead_letters_by_topic.get(topic, self.dead_letters)
 
 
-class ClientSection(_Section):
+class ClientSection(Section):
     """`[client]`: how requests are sent and waited for."""
 
     topic: str | None = None
@@ -283,7 +286,7 @@ class ClientSection(_Section):
     schema_file: str = Field("", alias="schema")
 
 
-class OutboxSection(_Section):
+class OutboxSection(Section):
     """`[outbox]`: requests that wait in a database until the relay has sent them."""
 
     # Empty: there is none.
@@ -306,7 +309,7 @@ class OutboxSection(_Section):
         return url and JournalSection._known_scheme(url)
 
 
-class AuditSection(_Section):
+class AuditSection(Section):
     """`[audit]`: the input and output of the daily job."""
 
     topics: Names = ()
@@ -321,7 +324,7 @@ class AuditSection(_Section):
     webhook_url: str = Field("", repr=False)
 
 
-class AlertsSection(_Section):
+class AlertsSection(Section):
     """`[alerts]`: the webhooks a worker posts failures to; their URLs are secrets."""
 
     webhook_url: str = Field("", repr=False)

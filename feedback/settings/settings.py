@@ -21,6 +21,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as UnreadableVariable
 
 from feedback.errors import SettingsError
+from feedback.settings.http_section import HttpSection
 from feedback.settings.sections import (
     AlertsSection,
     AuditSection,
@@ -38,6 +39,7 @@ __all__ = [
     "AlertsSection",
     "AuditSection",
     "ClientSection",
+    "HttpSection",
     "JournalSection",
     "KafkaSection",
     "OutboxSection",
@@ -69,6 +71,7 @@ class Settings(BaseSettings):
     registry: RegistrySection = RegistrySection()
     worker: WorkerSection = WorkerSection()
     client: ClientSection = ClientSection()
+    http: HttpSection = HttpSection()
     outbox: OutboxSection = OutboxSection()
     audit: AuditSection = AuditSection()
     alerts: AlertsSection = AlertsSection()

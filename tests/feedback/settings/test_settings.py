@@ -415,3 +415,18 @@ def test_what_becomes_of_failures_is_told_for_all_topics_and_for_each() -> None:
 def test_no_other_words_and_shares_are_taken(given: dict[str, object]) -> None:
     with pytest.raises(SettingsError, match=r"\[worker\] (dead_letters|outage)"):
         load(worker=given)
+
+
+def test_offered_topics_are_a_list_or_a_table_with_the_rules_of_each() -> None:
+    listed = load(None, http={"topics": ["payments", "seats"]}).http.topics
+    assert {name: one.key for name, one in listed.items()} == {
+        "payments": "required",
+        "seats": "required",
+    }
+    table = load(None, http={"topics": {"seats": {"key": "optional", "schema": "seat.json"}}})
+    assert table.http.topics["seats"].key == "optional"
+    assert table.http.topics["seats"].schema_file == "seat.json"
+    with pytest.raises(SettingsError, match=r"\[http\] topics.seats.keys: there is no such"):
+        load(None, http={"topics": {"seats": {"keys": "optional"}}})
+    with pytest.raises(SettingsError, match=r"\[http\] submit_rate"):
+        load(None, http={"submit_rate": "as many as there are"})

@@ -1,0 +1,52 @@
+"""The section `[http]`: the front door (docs: Settings)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import NoDecode
+
+from feedback.settings.sections import Names, Seconds, Section, split
+
+Rate = Annotated[str, Field(pattern=r"^\d+ ?(/|per) ?(\d+ ?)?(second|minute|hour|day)s?$")]
+
+
+class HttpTopic(Section):
+    """An offered topic: its keys, its schema and its content types."""
+
+    key: Literal["required", "optional"] = "required"
+    schema_file: str = Field("", alias="schema")
+    content_types: Names = ("application/json",)
+
+
+def _offered(value: object) -> object:
+    """Return topics by their names; those of a list have the defaults."""
+    value = split(value)
+    return {str(name): {} for name in value} if isinstance(value, list | tuple) else value
+
+
+class HttpSection(Section):
+    """`[http]`: the front door, `onceward-client serve`."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65_535)
+    topics: Annotated[dict[str, HttpTopic], NoDecode, BeforeValidator(_offered)] = Field(
+        default_factory=dict
+    )
+    max_body_bytes: int = Field(1_048_576, ge=1)
+    body_timeout_s: Seconds = 10.0
+    max_wait_s: Seconds = 30.0
+    heartbeat_s: Seconds = 15.0
+    drain_timeout_s: Seconds = 25.0
+    submit_rate: Rate = "1000/second"
+    status_rate: Rate = "5000/second"
+    cors_origins: Names = ()
+    keys_file: str = ""
+    jwks: str = ""
+    jwt_issuer: str = ""
+    jwt_audience: str = ""
+    jwt_algorithms: Names = ("RS256", "ES256")
+    proxy_addresses: Names = ()
+    proxy_header: str = "X-Forwarded-User"
+    token_secret_file: str = ""
