@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
 
 from feedback.errors import SettingsError
 from feedback.rights.needed import KafkaRight, RedisRight, SqlRight
@@ -64,11 +63,12 @@ def redis_line(right: RedisRight, *, user: str) -> str:
     return " ".join(["ACL SETUSER", *map(_redis_word, [user, *rules])])
 
 
-def sql_line(right: SqlRight, *, user: str, database: str, schema: str = "public") -> str:
+def sql_line(right: SqlRight, *, user: str, database: str, schema: str) -> str:
     """Return the `GRANT` command, for PostgreSQL.
 
     Args:
         database: the name of the database.
+        schema: where the tables are.
     """
     name = {"DATABASE": database, "SCHEMA": schema}.get(right.kind, right.name)
     place = _identifier(name)
@@ -76,12 +76,6 @@ def sql_line(right: SqlRight, *, user: str, database: str, schema: str = "public
         place = f"{_identifier(schema)}.{place}"
     privileges = ", ".join(right.privileges)
     return f"GRANT {privileges} ON {right.kind} {place} TO {_identifier(user)};"
-
-
-def sql_lines(rights: Iterable[SqlRight], *, user: str, database: str) -> Iterator[str]:
-    """Yield the `GRANT` commands of one database."""
-    for right in rights:
-        yield sql_line(right, user=user, database=database)
 
 
 def _redis_word(word: str) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote, urlsplit
+import re
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from feedback.settings.settings import Settings
+
+# As libpq's `options` say it; the first of several schemas is where tables are made.
+_SEARCH_PATH = re.compile(r"-c\s*search_path=\"?([^\s,\"]+)")
 
 
 def database_urls(settings: Settings) -> dict[str, str]:
@@ -24,3 +28,14 @@ def user_of(url: str) -> str:
     'bank@payments'
     """
     return unquote(urlsplit(url).username or "")
+
+
+def schema_of(url: str) -> str:
+    """Return the schema that a PostgreSQL URL makes its own by `options`; else `public`.
+
+    >>> schema_of("postgresql://host/bank?options=-csearch_path%3Dpayments")
+    'payments'
+    """
+    options = " ".join(parse_qs(urlsplit(url).query).get("options", ()))
+    found = _SEARCH_PATH.search(options)
+    return found[1] if found else "public"

@@ -29,7 +29,9 @@ from tests.tutorials.page import Command
 from tests.tutorials.reader import Reader, reading
 
 # The modules of a page's handlers, each a block of its own.
-PAGES = ("effects", "retries", "order", "collapse", "schemas", "outcomes", "at-least-once")
+PAGES = (
+    "effects", "retries", "order", "collapse", "schemas", "outcomes", "long-handlers", "at-least-once",
+)  # fmt: skip
 # Blocks that other tests run, or that show another tool's code.
 ELSEWHERE = {
     "front-end": "tests/producer_client/test_fastapi_example.py",
@@ -132,6 +134,7 @@ def test_the_handlers_of_each_page_run(shop: Shop) -> None:
         shop.ends("effects-2", "payments", {}, "asked"),
         shop.ends("retries-1", "payments", {}, "retried"),
         shop.ends("order-1", "bookings", {}, "booked", key="seat-7"),
+        shop.ends("long-handlers-1", "reports", {"rows": 3}, "reported"),
         shop.ends("at-least-once-1", "mails", {}, "mailed"),
         shop.ends("outcomes-1", "payments", {}, "told"),
         shop.ends("collapse-1", "recalculations", {"version": 2}, "new", key="price-7"),

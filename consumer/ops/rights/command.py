@@ -12,9 +12,9 @@ from consumer.handlers.registry import HandlerRegistry
 from consumer.ops.rights.roles import rights_of
 from feedback.console.commands import OF_A_GROUP, config_option, settings_of
 from feedback.errors import SettingsError
-from feedback.rights.lines import admin_config, kafka_line, redis_line, sql_lines
+from feedback.rights.lines import admin_config, kafka_line, redis_line, sql_line
 from feedback.rights.needed import Role, RoleRights
-from feedback.rights.places import database_urls, user_of
+from feedback.rights.places import database_urls, schema_of, user_of
 from feedback.settings.settings import Settings
 
 FORMATS = ("acl", "redis", "sql")
@@ -118,7 +118,9 @@ def _sql(wanted: RoleRights, settings: Settings, users: dict[str, str]) -> Itera
             database = make_url(url).database or users[section]
         except ValueError:
             raise SettingsError(f"[{section}] url is no URL: correct it") from None
-        for line in sql_lines(rights, user=users[section], database=database):
+        schema, user = schema_of(url), users[section]
+        for right in rights:
+            line = sql_line(right, user=user, database=database, schema=schema)
             if line not in seen:
                 seen.add(line)
                 yield line

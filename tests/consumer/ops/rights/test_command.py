@@ -61,6 +61,14 @@ def test_the_commands_of_one_role_name_the_users_of_its_settings(config: str) ->
     assert 'GRANT USAGE ON SEQUENCE "public"."onceward_run_id_seq" TO "sql-user";' in lines
 
 
+def test_the_tables_of_a_schema_are_granted_there(config: str) -> None:
+    url = "postgresql+psycopg://db/money?options=-csearch_path%3Dteam_a"
+    asked = ("rights", "--config", config, "--role", "worker", "--format", "sql")
+    lines = command(*asked, ONCEWARD_JOURNAL__URL=url, **TOPICS).stdout.splitlines()
+    assert any(line.startswith('GRANT USAGE ON SCHEMA "team_a"') for line in lines)
+    assert not any("public" in line for line in lines)
+
+
 def test_without_a_role_each_has_a_user_of_its_own(config: str) -> None:
     lines = printed("--config", config)
     for role in Role:

@@ -86,7 +86,7 @@ def test_postgresql_grants_to_a_user_and_on_a_database_of_any_name(postgres_url:
             SqlRight("SCHEMA", "", ("USAGE",)),
             SqlRight("TABLE", "onceward_request", ("SELECT", "UPDATE")),
         ):
-            session.execute(sql_line(right, user=user, database=name).encode())
+            session.execute(sql_line(right, user=user, database=name, schema="public").encode())
         may = session.execute(
             "SELECT has_table_privilege(%s, 'onceward_request', 'UPDATE'), "
             "has_table_privilege(%s, 'onceward_request', 'DELETE')",
@@ -99,4 +99,4 @@ def test_postgresql_grants_to_a_user_and_on_a_database_of_any_name(postgres_url:
 def test_a_name_that_postgresql_cannot_have_is_refused() -> None:
     right = SqlRight("SCHEMA", "", ("USAGE",))
     with pytest.raises(SettingsError, match="PostgreSQL has no name"):
-        sql_line(right, user="a\0b", database="d")
+        sql_line(right, user="a\0b", database="d", schema="public")
