@@ -30,8 +30,9 @@ from tests.tutorials.reader import Reader, reading
 
 # The modules of a page's handlers, each a block of its own.
 PAGES = (
-    "effects", "retries", "order", "collapse", "schemas", "outcomes", "long-handlers", "at-least-once",
-)  # fmt: skip
+    *("effects", "retries", "order", "collapse", "schemas", "outcomes"),
+    *("long-handlers", "at-least-once"),
+)
 # Blocks that other tests run, or that show another tool's code.
 ELSEWHERE = {
     "front-end": "tests/producer_client/test_fastapi_example.py",
