@@ -14,14 +14,14 @@ class KeyRefused(Exception):
     """The counterparty refuses a key that it was told to void."""
 
 
-class Caller(Protocol):
+class ChildsCall(Protocol):
     """Calls the counterparties of a test from another process."""
 
     def call(self, what: str, place: str, key: str) -> Any: ...
 
 
 # In a real child: the way to the test's process, where each counterparty acts and counts.
-CALLER: list[Caller] = []
+CALLER: list[ChildsCall] = []
 _made: Counter[str] = Counter()
 _by_place: WeakValueDictionary[str, Counterparty] = WeakValueDictionary()
 
