@@ -18,6 +18,8 @@ Kafka (`feedback.kafka`) → a wait listens for its events and resends when `res
 - `outbox/`: requests written in the caller's own transaction, or after Kafka failed to take them.
   They stay there until a relay has sent them.
 
+The front door: `http/`, an extra; `http_commands` starts it.
+
 The resender: `resender` takes the due requests (`feedback.redis.deadlines`), `plan` decides by
 `resending`, `lanes` separate the topics, `resends` sends one batch again with the payloads that
 `payloads` finds. `lost_scan` looks for dead workers' requests in between. `service` is the process

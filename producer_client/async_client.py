@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +49,8 @@ class AsyncHandle:
     # failure.
     attempt: int = 1
     reopens: int | None = None
+    # Whether nobody had sent it before, as far as Redis knew.
+    is_new: bool = True
     # When its outbox row was written, in epoch ms of the database's clock; None: it was sent. A
     # wait does not send such a request. A relay does, since the row's transaction may be rolled
     # back.
@@ -62,7 +64,16 @@ class AsyncHandle:
     ) -> AsyncHandle:
         """Return the handle of a sent request."""
         _, attempt, deadline_at, reopens = sent.envelope
-        return cls(sent.request_id, client, sent.payload, deadline_at, attempt, reopens, written_at)
+        return cls(
+            sent.request_id,
+            client,
+            sent.payload,
+            deadline_at,
+            attempt,
+            reopens,
+            is_new=sent.is_new,
+            written_at=written_at,
+        )
 
     async def status(self) -> Status:
         """Return the known status; UNKNOWN where that is the failure that this sending reopened.
@@ -176,6 +187,7 @@ class AsyncClient:
         request_id: str | None = None,
         headers: Sequence[tuple[str, bytes]] = (),
         deadline_s: float | None = None,
+        reopen: bool = True,
         connection: AsyncConnection | AsyncSession | async_scoped_session[Any] | None = None,
         using: str | None = None,
     ) -> AsyncHandle:
@@ -196,7 +208,9 @@ class AsyncClient:
                 the row may be written; the transaction decides over it.
         """
         self._require_open()
-        submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
+        submission = Submission(
+            value, key, topic, request_id, tuple(headers), deadline_s, reopen=reopen
+        )
         if using is not None:
             from producer_client.outbox import NoTransaction
 
@@ -298,6 +312,21 @@ class AsyncClient:
         """
         self._require_open()
         return self._waiter.many(request_ids, timeout_s=timeout_s)
+
+    def changes(self, request_id: str, *, every_s: float) -> AsyncGenerator[Status | None]:
+        """Yield the status of a request now and after each change, without an end.
+
+        It may yield the same status again. Close it when it is left (`contextlib.aclosing`).
+
+        Args:
+            every_s: yield it also after so long without a change; None: Redis did not answer.
+        """
+        self._require_open()
+        return self._waiter.changes(request_id, every_s=every_s)
+
+    def wake(self) -> None:
+        """Let all waits, and the iterators of `changes`, look at once."""
+        self._events.wake()
 
     def _forget_soon(self, one: Prepared) -> None:
         """Take back a cancelled send's PENDING, in another task: the send's own is being ended."""

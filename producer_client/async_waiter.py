@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
@@ -69,6 +69,17 @@ class AsyncWaiter:
         finally:
             if resending is not None:
                 await end_tasks([resending])
+
+    async def changes(self, request_id: str, *, every_s: float) -> AsyncGenerator[Status | None]:
+        """Yield the status now and after each change; see `AsyncClient.changes`."""
+        async with self._events.watch([request_id]) as watch:
+            while True:
+                self._require_open()
+                try:
+                    yield await self._store.read(request_id)
+                except RedisUnavailable:
+                    yield None
+                await watch.wait(every_s)
 
     async def many(
         self, request_ids: Iterable[str], *, timeout_s: float | None

@@ -58,6 +58,8 @@ class Handle:
     # failure.
     attempt: int = 1
     reopens: int | None = None
+    # Whether nobody had sent it before, as far as Redis knew.
+    is_new: bool = True
     # When its outbox row was written, in epoch ms of the database's clock; None: it was sent. A
     # wait does not send such a request. A relay does, since the row's transaction may be rolled
     # back.
@@ -69,7 +71,16 @@ class Handle:
     def of(cls, sent: Prepared, client: Client, *, written_at: int | None = None) -> Handle:
         """Return the handle of a sent request."""
         _, attempt, deadline_at, reopens = sent.envelope
-        return cls(sent.request_id, client, sent.payload, deadline_at, attempt, reopens, written_at)
+        return cls(
+            sent.request_id,
+            client,
+            sent.payload,
+            deadline_at,
+            attempt,
+            reopens,
+            is_new=sent.is_new,
+            written_at=written_at,
+        )
 
     def status(self) -> Status:
         """Return the known status; UNKNOWN where that is the failure that this sending reopened.
@@ -188,6 +199,7 @@ class Client:
         request_id: str | None = None,
         headers: Sequence[tuple[str, bytes]] = (),
         deadline_s: float | None = None,
+        reopen: bool = True,
         connection: Connection | Session | scoped_session[Any] | None = None,
         using: str | None = None,
     ) -> Handle:
@@ -213,6 +225,10 @@ class Client:
                 same. Default: a new UUIDv7, which is enough where nobody ever asks again in another
                 process, or after this call has raised.
             deadline_s: seconds from now in which its run must start.
+            reopen: whether a request that failed, and that a resend may help, runs again. False:
+                a request that a worker has had is not sent again, and its end is the answer. An
+                HTTP proxy may repeat a call long after its caller has read the failure, and has
+                asked for the same under another id.
             connection: of SQLAlchemy, to PostgreSQL or SQLite, and not in autocommit.
             using: an alias of Django's `DATABASES`, PostgreSQL (psycopg) or SQLite.
 
@@ -230,7 +246,9 @@ class Client:
                 `using` only; nothing was written. See `producer_client.outbox`.
         """
         self._require_open()
-        submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
+        submission = Submission(
+            value, key, topic, request_id, tuple(headers), deadline_s, reopen=reopen
+        )
         if connection is not None or using is not None:
             return self._write(submission, connection, using)
         with self._under_way:

@@ -41,6 +41,7 @@ from producer_client.send_rules import (
     certain,
     error_of,
     first_look_s,
+    is_answered,
     is_behind_pending,
     is_over_earlier,
     made_unknown,
@@ -315,8 +316,10 @@ class SendFlow:
             told = kind(batch[0].request_id, str(error))
             raise told.because(error.fault) from error
 
-    async def _as_resends(self, batch: Sequence[Prepared]) -> list[Prepared | SendUnknown]:
+    async def _as_resends(self, batch: Sequence[Prepared]) -> list[Prepared | SendUnknown | None]:
         """Return each as the next attempt of what Redis knows; an error for an unreadable status.
+
+        None: it is not to be sent again.
 
         Raises:
             NotSent: Redis is away.
@@ -328,7 +331,7 @@ class SendFlow:
             known = await self._read_apart(named)
         except RedisUnavailable as error:
             raise NotSent(named[0], str(error)).because(error.fault) from error
-        ready: list[Prepared | SendUnknown] = []
+        ready: list[Prepared | SendUnknown | None] = []
         for one in batch:
             status = known.get(one.request_id)
             if isinstance(status, Exception):
@@ -337,7 +340,8 @@ class SendFlow:
                 continue
             if status is not None and status.state is not State.UNKNOWN:
                 self._sent.note(status.request_id)
-            ready.append(as_resend(one, status))
+            is_over = status is not None and is_answered(one, status)
+            ready.append(None if is_over else as_resend(one, status))
         return ready
 
     async def _read_apart(

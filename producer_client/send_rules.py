@@ -87,12 +87,25 @@ def as_resend(one: Prepared, known: Status | None) -> Prepared:
     """Return a request as the next attempt of the known one, or as new where none is known."""
     if known is None or known.state is State.UNKNOWN:
         return replace(one, is_new=True)
-    is_elsewhere = known.topic is not None and known.topic != one.payload.topic
-    if known.payload_sha256 != one.payload_sha256 or is_elsewhere:
+    if not _is_same(one, known):
         return one
     deadline_at = known.deadline_at or one.envelope.deadline_at
     envelope = next_envelope(one.request_id, known, deadline_at)
     return Prepared(envelope, one.payload, one.payload_sha256, named_by_caller=True)
+
+
+def is_answered(one: Prepared, known: Status) -> bool:
+    """Whether Kafka has had the same request, and its sender asks for no second run.
+
+    One that is PENDING may yet be taken back, and one that is LOST has to be sent.
+    """
+    is_taken = known.state not in (State.UNKNOWN, State.PENDING, State.LOST)
+    return not one.reopen and is_taken and _is_same(one, known)
+
+
+def _is_same(one: Prepared, known: Status) -> bool:
+    is_elsewhere = known.topic is not None and known.topic != one.payload.topic
+    return known.payload_sha256 == one.payload_sha256 and not is_elsewhere
 
 
 def is_behind_pending(refused: Refused) -> bool:

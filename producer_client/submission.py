@@ -43,6 +43,7 @@ class Submission:
             UUIDv7, which is enough where nobody ever asks again.
         deadline_s: seconds from now in which its run must start; None for the default.
         line: the line that it was read from, for messages.
+        reopen: see `Client.send`.
     """
 
     # Not shown: logging a submission logs no payload.
@@ -53,6 +54,7 @@ class Submission:
     headers: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     deadline_s: float | None = None
     line: int | None = field(default=None, compare=False)
+    reopen: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Prepared:
             when this sending began.
         is_told: Redis may have the PENDING of this very sending.
         replaced: the status that it replaced; None: nothing.
+        reopen: whether it is sent again where Kafka has had it.
     """
 
     envelope: Envelope
@@ -73,6 +76,7 @@ class Prepared:
     is_new: bool = False
     is_told: bool = False
     replaced: Replaced | None = None
+    reopen: bool = True
 
     @property
     def request_id(self) -> str:
@@ -139,6 +143,7 @@ def prepare(
         payload_sha256=payload_sha256(key, value),
         named_by_caller=named,
         is_new=not named,
+        reopen=submission.reopen,
     )
 
 

@@ -210,6 +210,7 @@ def test_metrics_are_made_where_the_reference_looks_for_them() -> None:
         "consumer/ops/health/calls.py",
         "consumer/ops/health/exposed.py",
         "consumer/ops/health/gauges.py",
+        "producer_client/http/metrics.py",
         "producer_client/outbox/metrics.py",
         "spark_audit/say/prometheus_file.py",
     }

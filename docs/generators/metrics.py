@@ -16,6 +16,7 @@ from consumer.ops.health.exposed import ExposedMetrics
 from consumer.ops.health.gauges import Gauges
 from consumer.ops.health.vitals import Vitals
 from docs.generators.markdown import anchor, code, slug, terms
+from producer_client.http.metrics import DoorMetrics
 from producer_client.outbox.metrics import ExposedRelayMetrics
 from spark_audit.findings import Finding
 from spark_audit.judge.day_verdict import DayVerdict
@@ -26,6 +27,7 @@ OF_THE_PROCESS = "process_"
 PLACES = {
     "worker": "Of a worker, at `[worker] http_port`",
     "relay": "Of a relay, at `[outbox] http_port`",
+    "http": "Of a front door, at `[http] port`",
     "audit": "Of the audit, in `onceward_audit.prom` in its output folder",
 }
 
@@ -53,6 +55,7 @@ def all_metrics() -> dict[str, list[MetricLine]]:
     return {
         "worker": [*_counted(ExposedMetrics().registry), *_gauges()],
         "relay": list(_counted(ExposedRelayMetrics().registry)),
+        "http": list(_counted(DoorMetrics().registry)),
         "audit": list(_of_the_audit()),
     }
 

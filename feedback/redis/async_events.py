@@ -105,6 +105,10 @@ class AsyncEventListener:
     def wake_all(self) -> None:
         """Note the closing, and wake the waiting callers."""
         self.is_closed = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let each waiting caller look: all watched requests count as changed."""
         for channel, watches in self._watches.items():
             for watch in watches:
                 watch.tell(self._ids[channel])

@@ -1,4 +1,4 @@
-"""The section `[http]`: the front door (docs: Settings)."""
+"""The section `[http]`: the front door (docs: Settings, A front door)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic_settings import NoDecode
 
 from feedback.settings.sections import Names, Seconds, Section, split
 
-Rate = Annotated[str, Field(pattern=r"^\d+ ?(/|per) ?(\d+ ?)?(second|minute|hour|day)s?$")]
+Rate = Annotated[str, Field(pattern=r"^[1-9]\d{0,8}/(second|minute|hour)$")]
 
 
 class HttpTopic(Section):

@@ -156,7 +156,7 @@ def test_a_resend_that_kafka_refuses_leaves_the_trace_of_what_redis_has_forgotte
 
 async def _unknown_to_both(
     self: SendFlow, batch: Sequence[Prepared]
-) -> list[Prepared | SendUnknown]:
+) -> list[Prepared | SendUnknown | None]:
     """Be somebody who has looked before the other one told anything."""
     return list(batch)
 
@@ -170,7 +170,9 @@ def test_a_first_send_that_another_one_overtook_is_unknown_when_kafka_refuses_it
 ) -> None:
     looks = SendFlow._as_resends
 
-    async def overtaken(self: SendFlow, batch: Sequence[Prepared]) -> list[Prepared | SendUnknown]:
+    async def overtaken(
+        self: SendFlow, batch: Sequence[Prepared]
+    ) -> list[Prepared | SendUnknown | None]:
         found = await looks(self, batch)
         monkeypatch.setattr(SendFlow, "_as_resends", looks)
         client.send(b"v", request_id="r1")
@@ -197,7 +199,7 @@ def test_a_first_send_behind_a_resend_that_is_taken_back_keeps_its_trace(
 
     async def overtaken_twice(
         self: SendFlow, batch: Sequence[Prepared]
-    ) -> list[Prepared | SendUnknown]:
+    ) -> list[Prepared | SendUnknown | None]:
         found = await looks(self, batch)
         monkeypatch.setattr(SendFlow, "_as_resends", looks)
         for attempt, cut_off in enumerate(cut_offs, start=1):

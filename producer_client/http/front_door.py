@@ -1,0 +1,178 @@
+"""Submits, follows and resends for the front door, through one `AsyncClient`.
+
+If the process dies before a submission is answered, the request is nowhere, or it is PENDING with
+its payload stored, or Kafka has it. The caller sends it again under its key: it is one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+
+from feedback.clock import epoch_ms
+from feedback.errors import OncewardError, RedisUnavailable
+from feedback.logs import EventLog
+from feedback.status import State
+from feedback.statuses import Status
+from producer_client.async_client import AsyncClient, AsyncHandle
+from producer_client.http import problems
+from producer_client.http.answers import HttpAnswer
+from producer_client.http.callers import Caller
+from producer_client.http.door import (
+    HttpOrder,
+    Offer,
+    accepted,
+    document_of,
+    etag_of,
+    headers_of,
+    is_among,
+    may_see,
+    not_sent,
+    resendable,
+    seen,
+)
+from producer_client.http.problems import Problem
+
+log = EventLog("onceward.http")
+
+
+class FrontDoor:
+    """The front door of one process. Belongs to its client's loop.
+
+    Args:
+        client: sends and reads; its settings have the offered topics.
+        token_of: makes the read token of a request; empty for none.
+
+    Attributes:
+        is_draining: no wait and no stream goes on.
+        was_cut: an answer was cut off.
+    """
+
+    def __init__(
+        self, client: AsyncClient, *, token_of: Callable[[str], str] = lambda request_id: ""
+    ) -> None:
+        settings = client.settings
+        self.offer = Offer(settings.http, max_request_bytes=settings.client.max_request_bytes)
+        self.client = client
+        self.is_draining = False
+        self.was_cut = False
+        self._token_of = token_of
+        self._look_s = settings.client.poll_interval_s
+
+    def drain(self) -> None:
+        """End all waits and streams soon; sends go on."""
+        self.is_draining = True
+        self.client.wake()
+
+    async def submit(self, order: HttpOrder) -> HttpAnswer:
+        """Send a submission, and return its answer: 202 when Kafka and Redis have it."""
+        try:
+            handle = await self.client.send(
+                order.body,
+                key=order.message_key,
+                topic=order.topic,
+                request_id=order.request_id,
+                reopen=False,
+            )
+            status = await self._status_of(order, handle)
+        except OncewardError as error:
+            log.warning("request.not_accepted", request_id=order.request_id, reason=str(error))
+            return not_sent(order, error).answer()
+        token = self._token_of(order.request_id)
+        return accepted(order, status, is_repeat=not handle.is_new, now_ms=epoch_ms(), token=token)
+
+    async def _status_of(self, order: HttpOrder, handle: AsyncHandle) -> Status:
+        if order.wait_s:
+            found = await self.until(order.request_id, lambda one: one.state.is_final, order.wait_s)
+            if found is not None:
+                return found
+        if not handle.is_new:
+            return await self.client.status(order.request_id)
+        return Status(
+            order.request_id,
+            State.PENDING,
+            attempt=1,
+            updated_at=epoch_ms(),
+            deadline_at=handle.deadline_at,
+            topic=order.topic,
+        )
+
+    async def status(self, request_id: str, caller: Caller | None) -> Status | Problem:
+        """Return the status of a request, if it may be known of.
+
+        Args:
+            caller: None for the bearer of the request's own read token.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        if caller is not None and not may_see(caller, request_id):
+            return Problem(problems.NOT_FOUND)
+        return self._shown(await self.client.status(request_id), caller)
+
+    def _shown(self, status: Status, caller: Caller | None) -> Status | Problem:
+        is_shown = caller is None or may_see(caller, status.request_id, status.topic)
+        is_known = status.state is not State.UNKNOWN
+        return status if is_known and is_shown else Problem(problems.NOT_FOUND)
+
+    async def look(
+        self, status: Status, *, if_none_match: str | None, wait_s: float | None
+    ) -> HttpAnswer:
+        """Return the answer to a question for a status; hold it until there is news.
+
+        Args:
+            status: as it was read.
+            if_none_match: the tags of what the caller has read; None: nothing.
+            wait_s: None: do not hold it.
+        """
+
+        def is_news(one: Status) -> bool:
+            is_other = if_none_match is not None and not is_among(etag_of(one), if_none_match)
+            return one.state.is_final or is_other
+
+        if wait_s and not is_news(status):
+            status = await self.until(status.request_id, is_news, wait_s) or status
+        return seen(status, if_none_match=if_none_match, now_ms=epoch_ms())
+
+    async def until(
+        self, request_id: str, is_it: Callable[[Status], bool], wait_s: float
+    ) -> Status | None:
+        """Return the first status that `is_it`, or the last before the time or the draining.
+
+        None: Redis never answered.
+        """
+        status: Status | None = None
+        with suppress(TimeoutError):
+            async with (
+                asyncio.timeout(wait_s),
+                aclosing(self.client.changes(request_id, every_s=self._look_s)) as changes,
+            ):
+                async for now in changes:
+                    status = now or status
+                    if self.is_draining or (status is not None and is_it(status)):
+                        break
+        return status
+
+    async def resend(self, status: Status, if_match: str | None) -> HttpAnswer:
+        """Send a request again, where that may help, and return the answer.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        if (refused := resendable(status, if_match)) is not None:
+            return refused.answer()
+        request_id = status.request_id
+        payload = await self.client.store.kept_payload(request_id)
+        if payload is None:
+            return Problem(problems.NOT_RESENDABLE, "its payload is gone").answer()
+        try:
+            await self.client.resend(request_id, payload, known=status)
+        except RedisUnavailable:
+            raise
+        except OncewardError as error:
+            log.warning("request.not_accepted", request_id=request_id, reason=str(error))
+            return Problem(problems.UNKNOWN, more={"request_id": request_id}).answer()
+        now = await self.client.status(request_id)
+        return HttpAnswer(202, json.dumps(document_of(now)).encode(), headers_of(now, epoch_ms()))

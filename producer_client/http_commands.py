@@ -1,0 +1,38 @@
+"""`onceward-client serve`. The front door is imported where it is used: it is an extra."""
+
+from __future__ import annotations
+
+import click
+
+from feedback import logs
+from feedback.console.access import require_access
+from feedback.console.commands import OF_A_GROUP, config_option, log_level_option, settings_of
+from feedback.errors import NotAvailable, SettingsError
+
+
+@click.command()
+@config_option
+@log_level_option
+def serve(config: str | None, log_level: str) -> int:
+    """Take requests over HTTP and show their statuses, until SIGTERM or Ctrl-C.
+
+    Several processes, behind a balancer, share the work.
+
+    \b
+    Examples:
+      onceward-client serve --config payments.toml
+      ONCEWARD_HTTP__TOPICS=payments ONCEWARD_HTTP__PORT=9000 onceward-client serve
+    """
+    try:
+        from producer_client.http import serve as front_door
+    except ModuleNotFoundError as error:
+        needed = "pip install 'onceward[http]'"
+        raise NotAvailable(f"the front door needs {error.name}: {needed}") from error
+    settings = settings_of(config, needs=OF_A_GROUP)
+    if not settings.http.topics:
+        raise SettingsError('no topic is offered: set [http] topics = ["payments"]')
+    authentication = front_door.authentication_of(settings.http)
+    require_access(settings)
+    listening = front_door.listen(settings.http.host, settings.http.port)
+    logs.configure(level=log_level)
+    return int(front_door.serve(settings, authentication, listening))

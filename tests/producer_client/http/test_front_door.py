@@ -1,0 +1,237 @@
+"""The front door on the real servers: accepted is durable, a repeat is the same request."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import httpx
+import pytest
+
+from feedback.records.envelope import decode_headers
+from feedback.status import State
+from producer_client.http.ids import request_id_of
+from tests.eventually import eventually
+from tests.producer_client.http.conftest import Served, create_topics, name_of_topic, served
+from tests.stack import Servers
+
+AtOnce = Callable[..., Future[Any]]
+
+
+@pytest.fixture
+def key() -> str:
+    """Return a key nobody else uses."""
+    return uuid.uuid4().hex
+
+
+def _kind(answer: httpx.Response) -> tuple[int, str]:
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    return answer.status_code, answer.json()["type"].removeprefix("urn:onceward:problem:")
+
+
+def _ids(front: Served) -> list[str | None]:
+    return [decode_headers(one).request_id for one in front.records()]
+
+
+def test_accepted_is_in_kafka_and_in_redis_and_is_followed_to_its_end(
+    front: Served, key: str
+) -> None:
+    accepted = front.post(key, Onceward_Key="card-1")
+    assert accepted.status_code == 202
+    request_id = accepted.json()["request_id"]
+    # Both at once, without waiting.
+    assert front.worker.store.read(request_id).state is State.PENDING
+    record = front.records()[-1]
+    assert decode_headers(record).request_id == request_id
+    assert (record.key, record.value) == (b"card-1", b'{"amount":5}')
+    place = accepted.headers["Location"]
+    seen = front.http.get(place)
+    assert (seen.status_code, seen.json()["state"], seen.json()["final"]) == (200, "PENDING", False)
+    assert seen.headers["Retry-After"] == "1"
+    known = {"If-None-Match": seen.headers["ETag"]}
+    assert front.http.get(place, headers=known).status_code == 304
+    front.worker.tell(request_id, State.SUCCEEDED, result='{"receipt":7}')
+    ended = front.http.get(place, headers=known)
+    assert (ended.status_code, ended.json()["result"]) == (200, {"receipt": 7})
+    assert "Retry-After" not in ended.headers
+
+
+def test_a_repeat_is_the_same_request_and_never_a_second_run(front: Served, key: str) -> None:
+    first = front.post(key)
+    request_id = first.json()["request_id"]
+    assert "Idempotent-Replayed" not in first.headers
+    # A PENDING may yet be taken back by its own sender: it is sent again, and the journal answers.
+    again = front.post(key)
+    assert (again.status_code, again.headers["Idempotent-Replayed"]) == (202, "true")
+    assert again.json()["request_id"] == request_id
+    front.worker.tell(request_id, State.RUNNING)
+    sent = _ids(front).count(request_id)
+    assert front.post(key).json()["state"] == "RUNNING"
+    front.worker.tell(request_id, State.FAILED, code="BANK_AWAY", resend="1")
+    # Its caller may have read the failure, and asked for the same under another key.
+    late = front.post(key)
+    assert (late.status_code, late.json()["state"]) == (202, "FAILED")
+    assert front.worker.store.read(request_id).state is State.FAILED
+    assert _ids(front).count(request_id) == sent
+
+
+def test_a_key_that_is_sent_twice_at_once_is_one_request(
+    front: Served, key: str, at_once: AtOnce
+) -> None:
+    answers = [one.result() for one in [at_once(front.post, key) for _ in range(8)]]
+    assert {one.status_code for one in answers} == {202}
+    assert len({one.json()["request_id"] for one in answers}) == 1
+    first_ones = [one for one in answers if "Idempotent-Replayed" not in one.headers]
+    assert first_ones
+
+
+def test_another_payload_or_topic_under_a_key_is_a_422(front: Served, key: str) -> None:
+    front.post(key)
+    assert _kind(front.post(key, body=b'{"amount":6}')) == (422, "other-payload")
+    _, other = front.settings.http.topics
+    headers = {"Idempotency-Key": f'"{key}"'}
+    elsewhere = front.http.post(f"/v1/{other}", json={"amount": 5}, headers=headers)
+    assert _kind(elsewhere) == (422, "other-payload")
+    assert front.worker.store.read(request_id_of("", key)).state is State.PENDING
+
+
+def test_two_callers_may_use_one_key_and_neither_sees_the_others(front: Served, key: str) -> None:
+    shop = front.post(key, X_Name="shop")
+    bank = front.post(key, X_Name="bank", body=b'{"amount":6}')
+    assert (shop.status_code, bank.status_code) == (202, 202)
+    place = shop.headers["Location"]
+    assert place != bank.headers["Location"]
+    assert front.http.get(place, headers={"X-Name": "shop"}).status_code == 200
+    for page in (place, f"{place}/events", f"{place}?wait=1", f"{place}?token=x"):
+        stolen = front.http.get(page, headers={"X-Name": "bank"})
+        assert _kind(stolen) == (404, "not-found")
+    resent = front.http.post(f"{place}/resend", headers={"X-Name": "bank", "If-Match": "*"})
+    assert _kind(resent) == (404, "not-found")
+
+
+def test_a_bare_key_is_taken_with_a_warning_and_is_the_quoted_one(front: Served, key: str) -> None:
+    bare = front.post(key, Idempotency_Key=key)
+    assert bare.status_code == 202
+    assert bare.headers["Warning"].startswith('299 - "Idempotency-Key is not quoted')
+    assert front.post(key).json()["request_id"] == bare.json()["request_id"]
+
+
+def test_pages_and_methods_that_are_not_there_are_problems_as_well(front: Served) -> None:
+    assert _kind(front.http.get("/v2")) == (404, "no-such-page")
+    assert _kind(front.http.get(f"/v1/{front.topic}")) == (405, "no-such-method")
+    assert _kind(front.http.post("/v1/others", json=1)) == (404, "no-such-topic")
+    assert _kind(front.http.get("/v1/requests/nobody")) == (404, "not-found")
+    nobody = f"/v1/requests/{request_id_of('', 'nobody')}"
+    assert _kind(front.http.get(nobody)) == (404, "not-found")
+
+
+def test_a_wait_that_is_preferred_ends_with_the_outcome_or_in_time(
+    front: Served, key: str, at_once: AtOnce
+) -> None:
+    early = front.post(key, Prefer="respond-async, wait=0")
+    assert (early.status_code, early.headers["Preference-Applied"]) == (202, "respond-async")
+    waiting = at_once(front.post, key, Prefer="wait=20")
+    request_id = early.json()["request_id"]
+    eventually(lambda: len(_ids(front)) and front.worker.store.read(request_id).attempt == 2)
+    front.worker.tell(request_id, State.SUCCEEDED, result="7")
+    ended = waiting.result()
+    assert (ended.status_code, ended.json()["result"]) == (200, 7)
+    assert ended.elapsed.total_seconds() < 15
+
+
+def test_a_long_poll_is_held_until_there_is_news(front: Served, key: str, at_once: AtOnce) -> None:
+    place = front.post(key).headers["Location"]
+    request_id = place.rpartition("/")[2]
+    tag = front.http.get(place).headers["ETag"]
+    assert front.http.get(f"{place}?wait=1", headers={"If-None-Match": tag}).status_code == 304
+    news = at_once(front.http.get, f"{place}?wait=20", headers={"If-None-Match": tag})
+    end = at_once(front.http.get, f"{place}?wait=20")
+    front.worker.tell(request_id, State.RUNNING)
+    assert news.result().json()["state"] == "RUNNING"
+    front.worker.tell(request_id, State.SUCCEEDED, result="7")
+    assert end.result().json()["state"] == "SUCCEEDED"
+
+
+def test_a_failure_that_a_resend_may_help_is_sent_again_once_it_was_read(
+    front: Served, key: str
+) -> None:
+    place = front.post(key).headers["Location"]
+    request_id = place.rpartition("/")[2]
+    assert _kind(front.http.post(f"{place}/resend")) == (409, "not-resendable")
+    front.worker.tell(request_id, State.FAILED, code="BANK_AWAY", resend="1")
+    failed = front.http.get(place)
+    assert failed.json()["links"]["resend"] == f"{place}/resend"
+    assert _kind(front.http.post(f"{place}/resend")) == (428, "etag-missing")
+    other = front.http.post(f"{place}/resend", headers={"If-Match": '"other"'})
+    assert _kind(other) == (412, "changed")
+    read = {"If-Match": failed.headers["ETag"]}
+    resent = front.http.post(f"{place}/resend", headers=read)
+    assert (resent.status_code, resent.json()["state"], resent.json()["attempt"]) == (
+        202,
+        "PENDING",
+        2,
+    )
+    assert _ids(front).count(request_id) == 2
+    # The same call, that a proxy repeats late.
+    assert _kind(front.http.post(f"{place}/resend", headers=read))[0] in (409, 412)
+
+
+def test_not_accepted_is_nowhere(servers: Servers, refusing: str) -> None:
+    away = {"kafka": {"bootstrap_servers": refusing}, "client": {"send_timeout_s": 1}}
+    with served(servers, **away) as door:
+        answer = door.post("order-7")
+        assert _kind(answer) == (503, "not-accepted")
+        assert answer.headers["Retry-After"] == "5"
+        assert answer.json()["idempotency_key"] == "order-7"
+        assert door.worker.traces() == []
+        assert door.http.get("/ready").status_code == 200
+
+
+def test_unknown_is_to_be_sent_again_under_its_key(servers: Servers, mute: str) -> None:
+    # A Redis that hangs may have been told or not.
+    with served(servers, redis={"url": f"redis://{mute}/0", "timeout_s": 0.3}) as door:
+        answer = door.post("order-7")
+        assert _kind(answer) == (503, "unknown")
+        assert answer.json()["request_id"] == request_id_of("", "order-7")
+        assert _kind(door.http.get(f"/v1/requests/{request_id_of('', 'order-7')}")) == (
+            503,
+            "unavailable",
+        )
+        assert door.http.get("/ready").status_code == 503
+
+
+def test_limits_of_rate_body_and_time(servers: Servers) -> None:
+    topic = name_of_topic()
+    create_topics(servers, topic)
+    limits = {"submit_rate": "3/hour", "max_body_bytes": 50, "body_timeout_s": 0.3}
+    with served(servers, http={"topics": [topic], **limits}) as door:
+        # Without a length that could be looked at first.
+        long = door.http.post(
+            f"/v1/{topic}",
+            content=iter([b"1" * 40, b"1" * 40]),
+            headers={"Content-Type": "application/json", "Idempotency-Key": "a"},
+        )
+        assert _kind(long) == (413, "too-large")
+        assert b" 408 " in _half_a_body(door)
+        assert door.post("order-7").status_code == 202
+        many = door.post("order-8")
+        assert _kind(many) == (429, "too-many")
+        assert 1 < int(many.headers["Retry-After"]) <= 1200
+        assert door.post("order-8", X_Name="other").status_code == 202
+
+
+def _half_a_body(door: Served) -> bytes:
+    with socket.create_connection(door.address, timeout=10) as connection:
+        head = f"POST /v1/{door.topic} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Idempotency-Key: a\r\nContent-Length: 10\r\n\r\n12".encode())
+        return connection.recv(1000)
+
+
+def test_metrics_count_answers(front: Served, key: str) -> None:
+    front.post(key)
+    shown = front.http.get("/metrics").text
+    assert 'onceward_http_answers_total{page="submit",status="202"}' in shown
+    assert front.http.get("/live").text == "live\n"

@@ -1,0 +1,139 @@
+"""`onceward-client serve` as it is run: signals, SIGKILL, and a start that is refused."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from feedback.records.envelope import decode_headers
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
+from feedback.status import State
+from producer_client.http.ids import request_id_of
+from tests.eventually import eventually
+from tests.producer_client.commands import Run
+from tests.producer_client.conftest import MakeSettings
+from tests.producer_client.records import records_of
+from tests.producer_client.resenders import ClientProgram
+
+LIMIT_S = 30
+
+
+@pytest.fixture
+def serving(environment: dict[str, str], tmp_path: Path) -> Iterator[list[ClientProgram]]:
+    """Yield two front doors on ports of their own."""
+    offered = environment | {
+        "ONCEWARD_HTTP__TOPICS": environment["ONCEWARD_CLIENT__TOPIC"],
+        "ONCEWARD_HTTP__PORT": "0",
+    }
+    doors = [ClientProgram(offered, tmp_path, name, argv=("serve",)) for name in ("a", "b")]
+    yield doors
+    for one in doors:
+        one.kill()
+
+
+def _port(door: ClientProgram) -> int:
+    return int(door.told("http.started")["port"])
+
+
+def _client(door: ClientProgram) -> httpx.Client:
+    return httpx.Client(base_url=f"http://127.0.0.1:{_port(door)}", timeout=LIMIT_S)
+
+
+def _post(http: httpx.Client, topic: str, key: str) -> httpx.Response:
+    return http.post(f"/v1/{topic}", json=1, headers={"Idempotency-Key": f'"{key}"'})
+
+
+def _ids(settings: Settings) -> set[str | None]:
+    assert settings.client.topic is not None
+    found = records_of(settings.kafka.bootstrap_servers, settings.client.topic)
+    return {decode_headers(one).request_id for one in found}
+
+
+def test_a_stopped_one_takes_no_more_and_answers_what_it_has_begun(
+    serving: list[ClientProgram], make_settings: MakeSettings
+) -> None:
+    door, other = serving
+    topic = make_settings().client.topic
+    with (
+        _client(door) as http,
+        ThreadPoolExecutor() as threads,
+        socket.create_connection(("127.0.0.1", _port(door)), timeout=LIMIT_S) as half,
+    ):
+        place = _post(http, topic or "", "order-7").headers["Location"]
+        head = f"POST /v1/{topic} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        half.sendall(f'{head}Idempotency-Key: "order-8"\r\nContent-Length: 2\r\n\r\n1'.encode())
+        polled = threads.submit(http.get, f"{place}?wait=25")
+        with http.stream("GET", f"{place}/events") as stream:
+            lines = stream.iter_lines()
+            assert any(line.startswith("data: ") for line in lines)
+            door.send(signal.SIGTERM)
+            # It ends, and says when to come back.
+            assert [line for line in lines if line][-1].startswith("retry: ")
+        assert polled.result().json()["state"] == "PENDING"
+        eventually(lambda: _is_refused(_port(door)), timeout_s=LIMIT_S)
+        half.sendall(b"2")
+        assert half.recv(100).startswith(b"HTTP/1.1 202 ")
+        assert door.wait() == 0
+    assert request_id_of("", "order-8") in _ids(make_settings())
+    with _client(other) as http:
+        assert http.get(place).status_code == 200
+
+
+def _is_refused(port: int) -> bool:
+    with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+        return False
+    return True
+
+
+def test_all_that_a_killed_one_has_accepted_is_in_kafka_and_the_rest_is_sent_again(
+    serving: list[ClientProgram], make_settings: MakeSettings
+) -> None:
+    door, other = serving
+    settings = make_settings()
+    topic = settings.client.topic or ""
+    keys = [uuid.uuid4().hex for _ in range(400)]
+    accepted: list[str] = []
+    with _client(door) as http, ThreadPoolExecutor(8) as threads:
+
+        def submit(key: str) -> None:
+            with suppress(httpx.TransportError):
+                if _post(http, topic, key).status_code == 202:
+                    accepted.append(request_id_of("", key))
+
+        sent = [threads.submit(submit, key) for key in keys]
+        eventually(lambda: len(accepted) > 50, timeout_s=LIMIT_S)
+        door.kill()
+        for one in sent:
+            one.result()
+    assert 50 < len(accepted) < len(keys)
+    assert set(accepted) <= _ids(settings)
+    with connect(settings.redis) as redis:
+        store = StatusStore(redis, settings.kafka.group, settings.redis)
+        assert {one.state for one in store.read_many(accepted)} == {State.PENDING}
+    with _client(other) as http:
+        assert {_post(http, topic, key).status_code for key in keys} == {202}
+    # One request for each key, however often it was sent.
+    assert _ids(settings) == {request_id_of("", key) for key in keys}
+
+
+def test_a_start_that_is_refused_says_why(call: Run) -> None:
+    offered = {"ONCEWARD_HTTP__TOPICS": "payments"}
+    assert call("serve").code == 2
+    open_to_all = call("serve", ONCEWARD_HTTP__HOST="0.0.0.0", **offered)
+    assert open_to_all.code == 2
+    assert "callers have to be told apart" in open_to_all.stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        busy = call("serve", ONCEWARD_HTTP__PORT=port, **offered)
+    assert busy.code == 3
+    assert f"nobody can listen on 127.0.0.1:{port}" in busy.stderr
