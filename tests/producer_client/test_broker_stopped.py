@@ -58,9 +58,14 @@ def _attempts(broker: Running, request_id: str) -> list[int]:
 
 
 # That of "safe" is idempotent, and kafka-python's would never send again after an unknown outcome.
-@pytest.mark.parametrize("connected", ["", "safe"], ids=["plain", "safe"], indirect=True)
+@pytest.mark.parametrize(
+    ("connected", "is_idempotent"),
+    [("", False), ("safe", True)],
+    ids=["plain", "safe"],
+    indirect=["connected"],
+)
 def test_the_send_is_unknown_in_time_stays_pending_and_can_be_sent_again(
-    broker: Running, connected: Client, worker: Worker, group: str
+    broker: Running, connected: Client, is_idempotent: bool, worker: Worker, group: str
 ) -> None:
     numbers = itertools.count()
 
@@ -78,7 +83,11 @@ def test_the_send_is_unknown_in_time_stays_pending_and_can_be_sent_again(
         assert worker.looked_at(request_id) is not None
     connected.send(b"v", request_id=request_id)
     assert connected.status(request_id).attempt == 2
-    assert _attempts(broker, request_id) in ([2], [1, 2], [2, 1])
+    attempts = _attempts(broker, request_id)
+    assert {*attempts} in ({2}, {1, 2})
+    # The library's clock for a record begins a moment after the client's. So the first may go out
+    # once more when the broker goes on, and only of an idempotent producer Kafka drops it.
+    assert not is_idempotent or len(attempts) == len({*attempts})
 
 
 def test_of_many_each_is_told_as_unknown_in_time(broker: Running, connected: Client) -> None:

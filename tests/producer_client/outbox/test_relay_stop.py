@@ -92,8 +92,9 @@ def test_what_kafka_has_acknowledged_is_marked_before_the_rest_is_given_up(
         user.commit()
         with relaying(settings):
             eventually(lambda: b"second" in senders[0].sent, timeout_s=LIMIT_S)
-            # Another batch, all of it acknowledged, behind the one that is not.
-            client.send("other", key="other key", request_id="other", connection=user)
+            # Another batch, all of it acknowledged, behind the one that is not. Of the same topic
+            # none is begun once Kafka has been slow over it for half a second.
+            client.send("other", topic="other-topic", request_id="other", connection=user)
             user.commit()
             eventually(lambda: b"other" in senders[0].sent, timeout_s=LIMIT_S)
         # Without a bound it would wait until the sender ends, which is after the test.
