@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, compress, groupby
 from typing import TypeVar
 
 import pytest
@@ -46,19 +46,31 @@ def in_order(items: Sequence[pytest.Item], *, workers: int) -> list[pytest.Item]
     """Return tests in the order in which so many workers do them soonest."""
     first = sorted(items, key=_urgency, reverse=True)
     by_file = groupby(first, key=lambda item: (_urgency(item), item.path))
-    return dealt([list(tests) for _, tests in by_file], hands=workers)
+    files = [list(tests) for _, tests in by_file]
+    return dealt(files, hands=workers, first_hand=[any(map(_is_secured, one)) for one in files])
 
 
-def dealt(files: Sequence[Sequence[T]], *, hands: int) -> list[T]:
+def dealt(files: Sequence[Sequence[T]], *, hands: int, first_hand: Sequence[bool] = ()) -> list[T]:
     """Return equal parts one after the other, each with files from the first to the last.
+
+    Args:
+        first_hand: which of the files the first part begins with; none by default.
 
     >>> dealt([["a"], ["b", "c"], ["d"], ["e"]], hands=2)
     ['a', 'd', 'e', 'b', 'c']
+    >>> dealt([["a"], ["b"], ["c"]], hands=2, first_hand=[False, True, True])
+    ['b', 'c', 'a']
     """
+    chosen = first_hand or [False] * len(files)
     parts: list[list[T]] = [[] for _ in range(hands)]
-    for file in files:
+    parts[0].extend(chain.from_iterable(compress(files, chosen)))
+    for file in compress(files, (not one for one in chosen)):
         min(parts, key=len).extend(file)
     return [one for part in parts for one in part]
+
+
+def _is_secured(item: pytest.Item) -> bool:
+    return "secured" in getattr(item, "fixturenames", ())
 
 
 def _urgency(item: pytest.Item) -> tuple[float, bool]:

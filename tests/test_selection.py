@@ -40,3 +40,13 @@ def test_each_part_has_its_share_in_the_order_of_all_and_no_test_is_lost(hands: 
     # A file is not torn: what its tests share is made once.
     firsts = [one for at, one in enumerate(given) if at == 0 or given[at - 1][0] != one[0]]
     assert len(firsts) == len(files)
+
+
+def test_the_first_part_begins_with_the_files_that_share_costly_servers() -> None:
+    files = [[(number, test) for test in range(3)] for number in range(12)]
+    costly = [number % 4 == 3 for number in range(12)]
+    given = dealt(files, hands=3, first_hand=costly)
+    assert sorted(given) == [one for file in files for one in file]
+    assert given[:9] == [*files[3], *files[7], *files[11]]
+    # They count: it has further files when the other parts have as many tests.
+    assert given[9:12] == files[8]
