@@ -40,7 +40,7 @@ setup: $(READY) ## a virtual environment, servers and broker jars, once
 test-setup: setup
 	$(RUN) -m tests.stack --install
 	$(RUN) -m tests.spark_audit.jars s3a
-	$(RUN) -m tests.quick_starts
+	$(RUN) -m tests.quick_starts broker
 
 .PHONY: demo
 demo: setup ## 2,000 payments, one worker killed on the way, their account; ARGS="--cut-kafka"
@@ -68,6 +68,7 @@ test-compiled: $(READY)
 
 .PHONY: test-long
 test-long: test-setup ## what takes minutes by nature: chaos, a cluster, both journals everywhere
+	$(RUN) -m tests.quick_starts spark
 	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here KIND=long
 
 KIND := not long

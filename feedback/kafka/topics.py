@@ -100,7 +100,9 @@ class KafkaTopics:
         if not names:
             return []
         with self._admin() as admin:
-            return sorted(admin.topics().intersection(names))
+            # By name: a cluster may have thousands, and a list of all takes long to read.
+            found = admin.describe(names)
+        return sorted(name for name, one in found.items() if _is_there(one))
 
     def partitions(self, name: str) -> int:
         """Return how many partitions a topic has; 0 when it does not exist.
@@ -137,6 +139,13 @@ def _described(admin: Administrator, name: str) -> TopicDescription | None:
     if isinstance(found, TopicAbsent):
         return None
     raise found
+
+
+def _is_there(found: TopicDescription | KafkaFault) -> bool:
+    if isinstance(found, KafkaFault):
+        # Of one whose leader is being chosen.
+        return found.is_passing and not isinstance(found, TopicAbsent)
+    return True
 
 
 def _configs(

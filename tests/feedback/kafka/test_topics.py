@@ -49,6 +49,15 @@ def test_a_missing_topic_is_made_like_its_source_with_room_for_more(
     assert limit_of(servers, f"{source}.g.dlq") == 2_001_000
 
 
+def test_of_names_those_of_topics_are_visible(
+    kafka: KafkaSection, topic: Callable[..., str]
+) -> None:
+    one, other = sorted((topic(1), topic(2)))
+    topics = KafkaTopics(kafka, create=False)
+    assert topics.visible([other, f"{one}.missing", "no topic?", one]) == [one, other]
+    assert topics.visible([]) == []
+
+
 def test_a_topic_that_is_there_is_left_as_it_is(
     kafka: KafkaSection, servers: Servers, topic: Callable[..., str]
 ) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import Any, cast
 
+import pytest
 from fakeredis import FakeRedis
 from redis import Redis
 
@@ -118,6 +119,9 @@ class Bench:
         return [None if one is None else one.decode() for one in raw]
 
 
+@pytest.mark.parametrize(
+    "redis", ["redis", pytest.param("fakeredis", marks=pytest.mark.long)], indirect=True
+)
 def test_the_script_judges_every_write_over_every_status_as_the_rule_does(
     redis: Redis, store: StatusStore
 ) -> None:
