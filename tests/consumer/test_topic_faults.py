@@ -23,7 +23,7 @@ from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 from onceward.servers.kafka import Broker
 from tests.eventually import eventually
-from tests.feedback.kafka.engines.members import ENGINES
+from tests.feedback.kafka.engines.members import ENGINES, look_often
 from tests.stack.restartable import restartable
 
 GUARDED = {
@@ -97,6 +97,7 @@ def reading(
     """Yield a reader of two topics whose partitions are all its own."""
     monkeypatch.setattr(set_aside, "RETRY_S", 2.0)
     monkeypatch.setattr(set_aside, "QUIET_S", 2.0)
+    look_often(monkeypatch)
     caplog.set_level("INFO")
     made = Reading(broker, request.param, lambda: [event_of(record) for record in caplog.records])
     made.read(made.sound)

@@ -6,15 +6,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from kafka import KafkaProducer
 
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.confluent import connection, topic_counts
 from feedback.kafka.engines import engine_of
 from feedback.kafka.kafka_python.fence import KafkaPythonFences
 from feedback.kafka.member import GroupMember, PartitionOwner
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
+from feedback.settings import sections
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
 
@@ -22,6 +25,12 @@ ENGINES = ("kafka-python", "confluent")
 LIMIT_S = 60.0
 POLL_S = 0.05
 MOST = 500
+
+
+def look_often(patch: pytest.MonkeyPatch) -> None:
+    """Let either engine ask for its topics every two seconds, and not every thirty."""
+    for module in (sections, connection, topic_counts):
+        patch.setattr(module, "METADATA_MAX_AGE_MS", 2000)
 
 
 class Told:

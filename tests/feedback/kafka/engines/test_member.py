@@ -11,7 +11,14 @@ from kafka.admin import KafkaAdminClient
 from feedback.records.envelope import NULL_HEADER
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
-from tests.feedback.kafka.engines.members import LIMIT_S, POLL_S, MakeMember, plant_odd_name, write
+from tests.feedback.kafka.engines.members import (
+    LIMIT_S,
+    POLL_S,
+    MakeMember,
+    look_often,
+    plant_odd_name,
+    write,
+)
 from tests.stack import Servers
 from tests.transactions import Transactions
 
@@ -172,8 +179,12 @@ def test_a_topic_that_is_not_there_is_no_fault_and_its_neighbour_is_read(
 
 @pytest.mark.waits
 def test_a_topic_that_is_deleted_is_seen_and_one_that_is_there_is_never_missed(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers
+    make_member: MakeMember,
+    topic: MakeTopic,
+    servers: Servers,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    look_often(monkeypatch)
     # Fetches wait for records all the while: what else the broker is asked waits behind them.
     gone, stays = topic(2), topic(3)
     one = make_member(gone, stays)
