@@ -21,7 +21,7 @@ from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.logs import EventLog
 from feedback.settings.http_section import HttpSection
 from feedback.settings.settings import Settings
-from feedback.systemd import notify
+from feedback.systemd import notify, unit
 from producer_client.async_client import AsyncClient
 from producer_client.http.callers import ANONYMOUS, Authentication, Caller
 from producer_client.http.front_door import FrontDoor
@@ -146,6 +146,8 @@ def serve(settings: Settings, authentication: Authentication, listening: socket.
         # The address of the peer itself: the proxies that may name a caller are known by it.
         proxy_headers=False,
         timeout_keep_alive=IDLE_S,
+        callback_notify=_feed_watchdog,
+        timeout_notify=max(1, int((unit().watchdog_s or 60) / 3)),
         timeout_graceful_shutdown=int(section.drain_timeout_s) or 1,
     )
     server = DoorServer(config, door)
@@ -185,6 +187,10 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+async def _feed_watchdog() -> None:
+    notify("WATCHDOG=1")
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -35,6 +35,7 @@ PAGES = (
 )
 # Blocks that other tests run, or that show another tool's code.
 ELSEWHERE = {
+    "front-door": "tests/producer_client/http/test_routes.py",
     "front-end": "tests/producer_client/test_fastapi_example.py",
     "lifespans": "tests/consumer/pool/test_lifespans.py",
     "migrating": "a consumer of Kafka's as it was before",

@@ -39,6 +39,31 @@ class NamedByHeader:
         return Caller(name) if name else ANONYMOUS
 
 
+class AppServer:
+    """An application in a thread, and a client of it."""
+
+    def __init__(self, served_app: Any) -> None:
+        config = uvicorn.Config(served_app, http=BoundedHttp, ws="none", log_config=None)
+        self._server = uvicorn.Server(config)
+        listening = listen("127.0.0.1", 0)
+        self.address = listening.getsockname()[:2]
+        self._thread = threading.Thread(target=self._server.run, args=([listening],))
+        self._thread.start()
+        eventually(lambda: self._server.started, timeout_s=LIMIT_S)
+        url = f"http://127.0.0.1:{self.address[1]}"
+        self.http = httpx.Client(base_url=url, timeout=LIMIT_S)
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        self.http.close()
+        self._server.should_exit = True
+
+    def close(self) -> None:
+        """Return when it has ended."""
+        self.stop()
+        self._thread.join()
+
+
 class Served:
     """A front door in a thread, a client of it, and the worker's part of its group."""
 
@@ -50,17 +75,10 @@ class Served:
         self.door = FrontDoor(AsyncClient(settings))
         metrics = DoorMetrics()
         pages = Pages(self.door, NamedByHeader(), metrics)
-        config = uvicorn.Config(
-            app(self.door, pages, metrics), http=BoundedHttp, ws="none", log_config=None
-        )
-        self._server = uvicorn.Server(config)
-        listening = listen("127.0.0.1", 0)
-        self.address = listening.getsockname()[:2]
-        self._thread = threading.Thread(target=self._server.run, args=([listening],))
-        self._thread.start()
-        eventually(lambda: self._server.started, timeout_s=LIMIT_S)
-        url = f"http://127.0.0.1:{self.address[1]}"
-        self.http = httpx.Client(base_url=url, timeout=LIMIT_S)
+        BoundedHttp.head_s = settings.http.body_timeout_s
+        self._server = AppServer(app(self.door, pages, metrics))
+        self.address = self._server.address
+        self.http = self._server.http
 
     def post(self, key: str, *, body: bytes = b'{"amount":5}', **headers: str) -> httpx.Response:
         """Submit to the first topic; underscores in names of headers are dashes."""
@@ -74,10 +92,9 @@ class Served:
 
     def close(self) -> None:
         """Let the server end."""
-        self.http.close()
-        self._server.should_exit = True
+        self._server.stop()
         self.door.drain()
-        self._thread.join()
+        self._server.close()
         self.worker.store.redis.close()
 
 

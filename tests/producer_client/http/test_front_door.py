@@ -6,6 +6,7 @@ import socket
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -228,6 +229,34 @@ def _half_a_body(door: Served) -> bytes:
         head = f"POST /v1/{door.topic} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Idempotency-Key: a\r\nContent-Length: 10\r\n\r\n12".encode())
         return connection.recv(1000)
+
+
+def test_a_head_that_is_slow_or_never_ends_costs_its_connection(servers: Servers) -> None:
+    with served(servers, http={"body_timeout_s": 0.5}) as door:
+        door.post("order-7")
+        for head in (b"", b"GET / HTTP/1.1\r\nHost: a\r\nX: "):
+            with socket.create_connection(door.address, timeout=10) as connection:
+                connection.sendall(head)
+                assert connection.recv(100) == b""
+        with socket.create_connection(door.address, timeout=10) as connection:
+            connection.sendall(b"GET /live HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+            # The next head of a connection as well.
+            connection.sendall(b"GET /live HTTP/1.1\r\nX: ")
+            assert connection.recv(100) == b""
+
+
+def test_a_head_that_is_too_long_is_not_kept(front: Served) -> None:
+    with socket.create_connection(front.address, timeout=10) as connection:
+        answer = b""
+        # It may close before all of it was sent.
+        with suppress(ConnectionError):
+            connection.sendall(b"GET /live HTTP/1.1\r\nHost: a\r\n")
+            connection.sendall(b"X: 1\r\n" * 200_000 + b"\r\n")
+            answer = connection.recv(100)
+    assert answer == b""
+    # A long body is no long head.
+    assert front.post(uuid.uuid4().hex, body=b'"' + b"x" * 200_000 + b'"').status_code == 202
 
 
 def test_metrics_count_answers(front: Served, key: str) -> None:
