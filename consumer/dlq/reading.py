@@ -93,10 +93,14 @@ class LetterReader:
         if self._topics:
             # Before its first failure a topic has no dead letter topic.
             sources = self._known(self._topics, there, there | self._sources(there))
-            return [dead_letter_topic(one, self._group) for one in sources]
-        return sorted(
-            dead_letter_topic(one, self._group) for one in self._sources(there) | self._read
-        )
+            return [*map(self._letters_of, sources)]
+        own = self._sources(there) | self._read
+        if not own and (refusal := self._scan.why_unseen(there, self._letters_of)) is not None:
+            raise refusal
+        return sorted(map(self._letters_of, own))
+
+    def _letters_of(self, topic: str) -> str:
+        return dead_letter_topic(topic, self._group)
 
     def _sources(self, there: set[str]) -> set[str]:
         """Return the topics that have a dead letter topic of this group, even deleted topics."""

@@ -143,7 +143,9 @@ def resolve(
         words = {"request_id": request_id, "resolved": is_done, "status": state, "told": is_told}
         click.echo(json.dumps(words))
     else:
-        click.echo(_of_resolved(request_id, row, is_done=is_done, is_told=is_told))
+        away = statuses.refusal or "Redis is away"
+        told = "its client can see it" if is_told else f"{away}: a worker will write it there"
+        click.echo(_of_resolved(request_id, row, is_done=is_done, told=told))
     return int(ExitCode.FINE if is_done else ExitCode.BAD_ANSWER)
 
 
@@ -166,12 +168,11 @@ def opened_decisions(settings: Settings, stack: ExitStack) -> tuple[Decisions, R
     return decisions, stack.enter_context(opened_statuses(settings, decisions.journal_id()))
 
 
-def _of_resolved(request_id: str, row: Row | None, *, is_done: bool, is_told: bool) -> str:
+def _of_resolved(request_id: str, row: Row | None, *, is_done: bool, told: str) -> str:
     if row is None:
         return f"{printable(request_id)}: the journal knows no such request"
     if not is_done:
         return f"{printable(request_id)} is {row.state}: only an IN_DOUBT request can be resolved"
-    told = "its client can see it" if is_told else "Redis is away: a worker will write it there"
     letter = "" if row.state == JournalState.SUCCEEDED else "; a dead letter follows"
     return f"{printable(request_id)} is {row.state}: {told}{letter}"
 

@@ -10,6 +10,7 @@ What callers use; none of it knows a library:
   the topic then keeps it.
 - `topics` makes topics, `topic_facts` describes them; `questions` asks about them, their offsets
   and those of groups; `admin` is the connection for all three. `rights`: which topics may be made.
+  `sight`: whether a user could see a topic of a kind.
 - `listener` asks a broker's address for the reason of a connection that ends without a word.
 
 The port, small Protocols that an engine fulfils: `member`, `partition_reader`, `producer`,

@@ -7,7 +7,7 @@ and one fetch `FETCH_BYTES`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from feedback.clock import monotonic_s
@@ -15,8 +15,9 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.admin import administrator
 from feedback.kafka.administrator import Administrator, OffsetMark, TopicDescription
 from feedback.kafka.engines import engine_of
-from feedback.kafka.errors import TopicAbsent
+from feedback.kafka.errors import TopicAbsent, TopicRefused
 from feedback.kafka.partition_reader import PartitionReader, ReadingPlan
+from feedback.kafka.sight import why_unseen
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -96,6 +97,13 @@ class KafkaScan:
         """
         with administrator(self._settings, timeout_s=self._timeout_s) as admin:
             return sorted(admin.topics())
+
+    def why_unseen(
+        self, there: Collection[str], beside: Callable[[str], str]
+    ) -> TopicRefused | None:
+        """See `feedback.kafka.sight`."""
+        with administrator(self._settings, timeout_s=self._timeout_s) as admin:
+            return why_unseen(admin, there, beside)
 
     def spans(self, topics: Iterable[str], *, since_ms: int | None = None) -> OffsetSpans:
         """Return the spans to read now; a topic that does not exist has none.

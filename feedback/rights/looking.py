@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 from feedback.errors import NotAvailable
@@ -56,14 +57,25 @@ def require_rights(
     Raises:
         NotAvailable: some are missing; names each, with the command that grants it.
     """
+    asked = questions(role, settings, kafka, known=known)
+    is_asked_who = settings.kafka.security_protocol not in ("PLAINTEXT", "SSL")
+    _require(ask for server, ask in asked if server != "kafka" or is_asked_who)
+
+
+def require_redis_rights(role: Role, settings: Settings) -> None:
+    """Do the same for Redis alone.
+
+    Raises:
+        NotAvailable: see `require_rights`.
+    """
+    _require([partial(missing_of_redis, role, settings)])
+
+
+def _require(asked: Iterable[Question]) -> None:
     missing: list[str] = []
-    for server, ask in questions(role, settings, kafka, known=known):
-        if server == "kafka" and settings.kafka.security_protocol in ("PLAINTEXT", "SSL"):
-            continue
-        try:
+    for ask in asked:
+        with suppress(NotAvailable):
             missing += [str(one) for one in ask() if one.is_needed]
-        except NotAvailable:
-            continue
     if missing:
         raise NotAvailable("rights are missing:\n  " + "\n  ".join(missing))
 

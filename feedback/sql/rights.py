@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, Text, bindparam, text
 from sqlalchemy.exc import DBAPIError
 
 from feedback.security import of_database
@@ -41,9 +41,10 @@ _ASK = text(
     """
 )
 
-_HOLDING = text(
+# Where a schema of the search path has the table. The one that counts comes first.
+HOLDING = text(
     """
-    SELECT nspname FROM pg_namespace
+    SELECT nspname, to_regclass(:name) IS NULL FROM pg_namespace
     WHERE nspname = ANY(
         string_to_array(
             replace(
@@ -52,9 +53,10 @@ _HOLDING = text(
         )
     )
     AND EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = pg_namespace.oid AND relname = :name)
+    ORDER BY has_schema_privilege(oid, 'USAGE') DESC
     LIMIT 1
     """
-)
+).bindparams(bindparam("name", type_=Text))
 _OURS = re.compile(r"onceward_\w+")
 
 
@@ -106,7 +108,7 @@ def note_hidden_schema(error: DBAPIError, engine: Engine, section: str) -> None:
     if named is None or getattr(error.orig, "sqlstate", None) != NO_TABLE:
         return
     with suppress(DBAPIError), engine.connect() as connection:
-        schema = connection.execute(_HOLDING, {"name": named[0]}).scalar()
-        if schema is not None:
-            found = of_schema(schema, of_database(section))
+        holding = connection.execute(HOLDING, {"name": named[0]}).first()
+        if holding is not None:
+            found = of_schema(holding[0], of_database(section))
             error.orig.onceward_fault = found  # type: ignore[union-attr]

@@ -22,14 +22,20 @@ from producer_client.outbox.errors import NoTransaction, OutboxVersionError
 from producer_client.outbox.faults import translate
 from producer_client.outbox.row import columns_of
 from producer_client.outbox.row_insert import RowInsert
-from producer_client.outbox.sql_texts import dialect_of, is_known, query_of_version
+from producer_client.outbox.schema import require_seen
+from producer_client.outbox.sql_texts import (
+    dialect_of,
+    is_known,
+    query_of_schema,
+    query_of_version,
+)
 from producer_client.outbox.tables import SCHEMA_VERSION
 from producer_client.outbox.writing import WrittenRow
 from producer_client.submission import Prepared
 
 # Django's connections that were seen to have our tables, with the database's name, which a test
-# runner changes. A thread has its own connection.
-_seen: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+# runner changes, and their schema. A thread has its own connection.
+_seen: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
 
 
 def write_django(using: object, one: Prepared, *, group: str, notify: bool = True) -> WrittenRow:
@@ -57,7 +63,7 @@ def write_django(using: object, one: Prepared, *, group: str, notify: bool = Tru
         # PostgreSQL has given the transaction up. Django does not know it, since its cursor was not
         # asked: a block whose caller catches this would end as if it had committed.
         database.needs_rollback |= database.in_atomic_block and database.vendor == "postgresql"
-        raise _translated(error, database.connection) from None
+        raise _translated(error, database) from None
     return WrittenRow(written_at, uncommitted_django(database))
 
 
@@ -115,20 +121,26 @@ def _require_transaction(database: Any) -> None:
 
 def _require_tables(database: Any, cursor: Any) -> None:
     name = str(database.settings_dict["NAME"])
-    if _seen.get(database) == name:
+    if _seen.get(database, ("", ""))[0] == name:
         return
+    schema = ""
+    if database.vendor == "postgresql":
+        cursor.execute(query_of_schema())
+        schema = require_seen(cursor.fetchone())
     cursor.execute(query_of_version(database.vendor))
     found = cursor.fetchone()
     version = None if found is None else int(found[0])
     if version != SCHEMA_VERSION:
         raise OutboxVersionError(version, SCHEMA_VERSION)
-    _seen[database] = name
+    _seen[database] = name, schema
 
 
-def _translated(error: Exception, driver: Any) -> Exception:
+def _translated(error: Exception, database: Any) -> Exception:
     """Return the error to raise instead of Django's, whose cause is the driver's."""
-    is_closed = bool(getattr(driver, "closed", False))
+    is_closed = bool(getattr(database.connection, "closed", False))
     cause = error.__cause__
     if not isinstance(cause, Exception):
         return error
-    return translate(DBAPIError(None, None, cause, connection_invalidated=is_closed)) or error
+    of_driver = DBAPIError(None, None, cause, connection_invalidated=is_closed)
+    _, schema = _seen.pop(database, ("", ""))
+    return translate(of_driver, seen_in=schema) or error

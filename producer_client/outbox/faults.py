@@ -5,7 +5,9 @@ from __future__ import annotations
 from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import OncewardError
+from feedback.security import of_database
 from feedback.sql.faults import NO_PRIVILEGE, FaultKind, sort
+from feedback.sql.refusals import NO_TABLE, of_schema
 from producer_client.outbox.errors import (
     NoTransaction,
     OutboxForbidden,
@@ -19,8 +21,19 @@ from producer_client.outbox.tables import SCHEMA_VERSION
 _FAILED_BEFORE = "25P02"
 
 
-def translate(error: DBAPIError) -> OncewardError | None:
-    """Return the error to raise instead of a driver's; None when it is a fault of this program."""
+def hidden(schema: str) -> OutboxForbidden:
+    """Return the error of a user who may not use the schema of the outbox."""
+    fault = of_schema(schema, of_database("outbox"))
+    return OutboxForbidden(fault.said).because(fault)
+
+
+def translate(error: DBAPIError, *, seen_in: str = "") -> OncewardError | None:
+    """Return the error to raise instead of a driver's; None when it is a fault of this program.
+
+    Args:
+        seen_in: the schema in which the tables were seen before. In a transaction that has failed
+            nothing can be asked; a right goes more often than a table.
+    """
     fault = sort(error, "outbox")
     if fault is None:
         return None
@@ -35,6 +48,8 @@ def translate(error: DBAPIError) -> OncewardError | None:
     match fault.kind:
         case FaultKind.REFUSED:
             return RowRefused(fault.reason)
+        case FaultKind.NO_TABLE if seen_in and state == NO_TABLE:
+            return hidden(seen_in)
         case FaultKind.NO_TABLE:
             return OutboxVersionError(None, SCHEMA_VERSION)
         case FaultKind.AWAY | FaultKind.CONTENDED:

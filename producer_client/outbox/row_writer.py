@@ -25,6 +25,7 @@ from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import NotAvailable
 from feedback.sql.engine import open_engine
+from feedback.sql.rights import note_hidden_schema
 from producer_client.outbox import writing
 from producer_client.outbox.errors import RowRefused
 from producer_client.outbox.faults import translate
@@ -152,6 +153,7 @@ class RowWriter:
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 yield connection
         except DBAPIError as error:
+            note_hidden_schema(error, self._engine, "outbox")
             raise translate(error) or error from None
 
     def _insert(self, connection: Connection, one: Prepared) -> None:

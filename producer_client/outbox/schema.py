@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, text
 
+from feedback.sql.rights import HOLDING
 from feedback.sql.session import Session
 from feedback.sql.versions import has_tables, lock_migration, read_value, write_value
 from producer_client.outbox.errors import OutboxVersionError
-from producer_client.outbox.faults import translate
+from producer_client.outbox.faults import hidden, translate
 from producer_client.outbox.tables import (
     SCHEMA_VERSION,
     VERSION,
@@ -81,16 +84,34 @@ def _index_by_topic(connection: Connection) -> None:
     waiting_index.create(connection)
 
 
-def check_version(connection: Connection) -> None:
-    """Return when the tables have this program's version.
+def check_version(connection: Connection) -> str:
+    """Return the schema of the tables when they have this program's version; empty on SQLite.
 
     Raises:
+        OutboxForbidden: they are there, and this user may not use their schema.
         OutboxVersionError: the tables are older or newer.
         DBAPIError: there are no tables, or the database is away; see `faults`.
     """
+    schema = ""
+    if connection.dialect.name == "postgresql":
+        # Asked for before: in a transaction that has failed nothing can be asked.
+        schema = require_seen(connection.execute(HOLDING, {"name": meta.name}).first())
     found = _version(connection)
     if found != SCHEMA_VERSION:
         raise OutboxVersionError(found, SCHEMA_VERSION)
+    return schema
+
+
+def require_seen(holding: Sequence[Any] | None) -> str:
+    """Return the schema of an answer to `HOLDING`; empty where the search path has none.
+
+    Raises:
+        OutboxForbidden: this user may not use it.
+    """
+    schema, is_hidden = holding or ("", False)
+    if is_hidden:
+        raise hidden(schema)
+    return str(schema)
 
 
 def _version(connection: Connection) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import create_mock_engine, make_url, select
 from sqlalchemy.engine import Dialect
 
+from feedback.sql.rights import HOLDING
 from producer_client.outbox.tables import VERSION, meta, metadata
 
 # By the names that Django gives databases of a kind.
@@ -40,6 +41,11 @@ def statements_of_schema(kind: str) -> list[str]:
 def query_of_version(kind: str) -> str:
     """Return the query for the version of the tables."""
     return _text(select(meta.c.value).where(meta.c.name == VERSION), kind)
+
+
+def query_of_schema() -> str:
+    """Return PostgreSQL's query for the schema of the tables; see `HOLDING`."""
+    return _text(HOLDING.bindparams(name=meta.name), "postgresql")
 
 
 def _text(statement: Any, kind: str) -> str:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, scoped_session
 
-from feedback.errors import InvalidMessage, OncewardError
+from feedback.errors import InvalidMessage
 from feedback.kafka.senders import size_of_record
 from feedback.records.envelope import encode_headers
 from producer_client.outbox.driver_transaction import commits_by_itself, uncommitted
@@ -26,8 +26,15 @@ from producer_client.outbox.row_insert import RowInsert
 from producer_client.outbox.schema import check_version
 from producer_client.submission import Prepared
 
-# With or without waking relays; for engines whose database was seen to have our tables.
-_inserts: weakref.WeakKeyDictionary[Engine, dict[bool, RowInsert]] = weakref.WeakKeyDictionary()
+
+class _SeenTables(NamedTuple):
+    """The tables of an engine's database: their schema, and inserts that wake relays or do not."""
+
+    schema: str
+    inserts: dict[bool, RowInsert]
+
+
+_seen: weakref.WeakKeyDictionary[Engine, _SeenTables] = weakref.WeakKeyDictionary()
 
 
 class WrittenRow(NamedTuple):
@@ -54,21 +61,28 @@ def write(connection: object, one: Prepared, *, group: str, notify: bool = True)
         NoTransaction: the connection is in autocommit, of another kind or of another database; or
             its transaction has failed before.
         OutboxVersionError: the tables are missing or of another version.
-        OutboxUnavailable: the database is away, full or read-only, or its user lacks the rights.
+        OutboxForbidden: the database's user lacks a right.
+        OutboxUnavailable: the database is away, full or read-only.
         RowRefused: the database does not take it. After any of these errors nothing is written. On
             PostgreSQL the transaction can then only be rolled back, except after the first.
     """
     joined = _joined(connection)
+    seen = _seen.get(joined.engine)
     try:
-        inserts = _inserts.get(joined.engine)
-        if inserts is None:
-            check_version(joined)
-            inserts = {wakes: RowInsert.of(joined.dialect, wakes=wakes) for wakes in (True, False)}
-            _inserts[joined.engine] = inserts
-        written_at = _execute(joined, inserts[notify], columns_of(one, group=group))
+        tables = seen or _look(joined)
+        written_at = _execute(joined, tables.inserts[notify], columns_of(one, group=group))
         return WrittenRow(written_at, uncommitted(joined))
     except DBAPIError as error:
-        raise _translated(error) from None
+        _seen.pop(joined.engine, None)
+        raise translate(error, seen_in=seen.schema if seen else "") or error from None
+
+
+def _look(joined: Connection) -> _SeenTables:
+    """Return the tables, and remember that they were seen."""
+    schema = check_version(joined)
+    inserts = {wakes: RowInsert.of(joined.dialect, wakes=wakes) for wakes in (True, False)}
+    found = _seen[joined.engine] = _SeenTables(schema, inserts)
+    return found
 
 
 async def write_async(
@@ -119,7 +133,7 @@ def _joined(connection: object) -> Connection:
     try:
         driver = _driver(connection)
     except DBAPIError as error:
-        raise _translated(error) from None
+        raise translate(error) or error from None
     if commits_by_itself(driver):
         raise NoTransaction(
             "the connection is in autocommit: there is no transaction to join; "
@@ -133,10 +147,6 @@ def _driver(connection: Connection) -> Any:
     # With asyncio, the adapter knows of a transaction on PostgreSQL, and aiosqlite itself does.
     is_sqlite = connection.dialect.name == "sqlite"
     return pooled.driver_connection if is_sqlite else pooled.dbapi_connection
-
-
-def _translated(error: DBAPIError) -> OncewardError | DBAPIError:
-    return translate(error) or error
 
 
 def _execute(joined: Connection, written: RowInsert, columns: Mapping[str, Any]) -> int:

@@ -9,12 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
+from sqlalchemy import Engine
 from sqlalchemy.engine.url import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from feedback.errors import NotAvailable, SettingsError
 from feedback.sql.faults import one_line, sort
 from feedback.sql.reading import open_reader
+from feedback.sql.rights import note_hidden_schema
 from spark_audit.spark import explained
 
 VERSION = "6"
@@ -36,7 +38,7 @@ def require_version(url: str) -> str:
     database = Database.of(url)
     engine = open_reader(url, timeout_s=TIMEOUT_S)
     try:
-        with _explained(database), engine.connect() as connection:
+        with _explained(database, engine), engine.connect() as connection:
             found = {one.name: one.value for one in connection.exec_driver_sql(_QUERY)}
             version = found.get("schema_version")
             if version == VERSION:
@@ -57,17 +59,18 @@ def require_version(url: str) -> str:
 
 
 @contextmanager
-def _explained(database: Database) -> Iterator[None]:
+def _explained(database: Database, engine: Engine) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
+        note_hidden_schema(error, engine, "journal")
         text = one_line(error.orig)
-        if 'relation "onceward_' in text or "no such table: onceward_" in text:
+        fault = sort(error, "journal")
+        why = None if fault is None else fault.security
+        if why is None and any(sign in text for sign in _NO_TABLE):
             raise NotAvailable(
                 f"the journal {database.url} has no tables yet: run `onceward-worker migrate`"
             ) from error
-        fault = sort(error, "journal")
-        why = None if fault is None else fault.security
         said = text if why is None else why.said
         raise NotAvailable(f"the journal {database.url} cannot be read: {said}").because(
             why
@@ -102,6 +105,7 @@ _PARAMETERS = MappingProxyType(
 # They bound a worker's waits; the limits of a long read are those above.
 _WAITS = ("connect_timeout", "tcp_user_timeout", "keepalives")
 _NO_TABLE = ('relation "onceward_', "no such table: onceward_")
+_NO_RIGHT = "permission denied"
 # Text in quotes stands for itself, under any setting of the server: ids hold backslashes.
 _PLAIN_TEXT = "-c standard_conforming_strings=on"
 
@@ -114,11 +118,13 @@ class Database:
         kind: `POSTGRES` or `SQLITE`.
         url: without user and password.
         properties: of the connection; they may hold a password.
+        of_settings: `[journal] url`, with a password.
     """
 
     kind: str
     url: str
     properties: Mapping[str, str] = field(repr=False)
+    of_settings: str = field(repr=False)
 
     @classmethod
     def of(cls, url: str) -> Database:
@@ -134,8 +140,10 @@ class Database:
             # Its text is left out: it may hold a password.
             raise SettingsError("[journal] url is no database URL: correct it") from None
         if parsed.get_backend_name() == SQLITE:
-            return cls(SQLITE, f"jdbc:sqlite:{_file(parsed)}", MappingProxyType(_SQLITE_PROPERTIES))
-        return cls(POSTGRES, _postgres_url(parsed), MappingProxyType(_postgres_properties(parsed)))
+            address, properties = f"jdbc:sqlite:{_file(parsed)}", _SQLITE_PROPERTIES
+            return cls(SQLITE, address, MappingProxyType(properties), url)
+        address, properties = _postgres_url(parsed), _postgres_properties(parsed)
+        return cls(POSTGRES, address, MappingProxyType(properties), url)
 
     def read(
         self, spark: SparkSession, query: str, schema: str, predicates: Sequence[str] = ()
@@ -182,9 +190,11 @@ class Database:
                 yield
         except NotAvailable as error:
             text = str(error)
-            if any(sign in text for sign in _NO_TABLE):
+            if any(sign in text for sign in (*_NO_TABLE, _NO_RIGHT)):
+                # Its tables were read a moment ago. Asked again, the database says what is missing.
+                require_version(self.of_settings)
                 raise NotAvailable(
-                    f"the journal {self.url} has no tables yet: run `onceward-worker migrate`"
+                    f"{text}; a right was away for a moment: run it again"
                 ) from error
             if _DRIVERS[self.kind] in text:
                 raise NotAvailable(

@@ -21,6 +21,8 @@ from feedback.errors import KafkaUnavailable, RedisRefused, RedisUnavailable, Se
 from feedback.redis.server import connect, guarded
 from feedback.redis.split_batch import batches, write_apart
 from feedback.redis.store import StatusStore
+from feedback.rights.looking import require_redis_rights
+from feedback.rights.needed import Role
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Refused, StatusWrite
@@ -45,6 +47,10 @@ class RedriveStatuses:
 
     Args:
         resend_after_s: when the resender first looks at the requests that were sent back.
+
+    Attributes:
+        missed: how many could not be written.
+        refusal: the last fault of security for that, in a sentence; empty where there was none.
     """
 
     def __init__(self, store: StatusStore, *, resend_after_s: float) -> None:
@@ -52,18 +58,22 @@ class RedriveStatuses:
         self._look_after_ms = int(resend_after_s * 1000)
         self._rests_until_s = 0.0
         self.missed = 0
+        self.refusal = ""
 
     def require_same_journal(self, journal_id: str) -> None:
         """Return unless the group's workers have another journal than this one.
 
         Raises:
             SettingsError: they have, so nothing could be judged rightly here.
+            RedisUnavailable: by a fault of security, which a person has to mend.
         """
         try:
             with guarded():
                 stands = cast("bytes | None", self._store.redis.get(self._store.journal_key))
-        except RedisUnavailable:
-            self._rest(0)
+        except RedisUnavailable as error:
+            if error.fault is not None:
+                raise
+            self._rest(error, 0)
             return
         if stands is not None and stands.decode("utf-8", "replace") != journal_id:
             raise SettingsError(
@@ -86,8 +96,8 @@ class RedriveStatuses:
         try:
             with guarded():
                 told = self._store.redis.eval(_REOPEN, len(keys), *keys, *facts)
-        except RedisUnavailable:
-            self._rest(0)
+        except RedisUnavailable as error:
+            self._rest(error, 0)
             return unknown
         return [int(one) if one.isdigit() else 0 for one in cast("list[bytes]", told)]
 
@@ -119,8 +129,8 @@ class RedriveStatuses:
                 payload_sha256=one.payload_sha256,
                 deadline_at=one.deadline_at,
             )
-        except RedisUnavailable:
-            self._rest(1)
+        except RedisUnavailable as error:
+            self._rest(error, 1)
 
     def row(self, row: Row) -> bool:
         """Write the status of a request; say whether its client can see it."""
@@ -145,13 +155,15 @@ class RedriveStatuses:
         try:
             for batch in batches(writes, most=1000):
                 answers += write_apart(self._store, batch, look_at=look_at)
-        except RedisUnavailable:
-            self._rest(len(writes))
+        except RedisUnavailable as error:
+            self._rest(error, len(writes))
             return []
         self.missed += sum(isinstance(one, RedisRefused) for one in answers)
         return answers
 
-    def _rest(self, requests: int) -> None:
+    def _rest(self, error: RedisUnavailable, requests: int) -> None:
+        if error.fault is not None:
+            self.refusal = str(error)
         self._rests_until_s = monotonic_s() + REST_S
         self.missed += requests
 
@@ -174,7 +186,9 @@ def opened_statuses(settings: Settings, journal_id: str) -> Iterator[RedriveStat
 
     Raises:
         SettingsError: the group's workers have another journal.
+        NotAvailable: this user lacks a right of an operator; names the command that grants it.
     """
+    require_redis_rights(Role.OPERATOR, settings)
     store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
     with closing(RedriveStatuses(store, resend_after_s=settings.client.resend_after_s)) as statuses:
         statuses.require_same_journal(journal_id)

@@ -98,8 +98,8 @@ def print_ending(ending: Ending, *, as_json: bool) -> int:
     """Print the result of a redrive and return the command's exit code.
 
     1 when a request that was named was not sent, when Kafka refused a record, or when another
-    redrive has sent a letter, too. A filter is expected to skip settled letters. 5 when the redrive
-    was cut off.
+    redrive has sent a letter, too. A filter is expected to skip settled letters. 3 when Redis
+    refused the statuses. 5 when the redrive was cut off.
     """
     counts = ending.counts
     if as_json:
@@ -120,6 +120,8 @@ def print_ending(ending: Ending, *, as_json: bool) -> int:
             click.echo(line)
     if ending.state == STOPPED:
         return int(ExitCode.CUT)
+    if ending.refusal:
+        return int(ExitCode.NOT_AVAILABLE)
     is_bad = any(what != SENT for what in ending.of_named.values()) or bool(
         counts.get(Redrivable.NOT_TAKEN.value) or ending.twice_count
     )
@@ -140,7 +142,8 @@ def _lines(ending: Ending) -> list[str]:
     lines += without_letter(ending.of_named)
     lines += _replaced_lines(ending) + later_lines(ending) + _twice_lines(ending)
     if ending.untold:
-        lines.append(f"  Redis is away: {ending.untold:,} clients are told by the workers")
+        why = ending.refusal or "Redis is away"
+        lines.append(f"  {why}: {ending.untold:,} clients are told by the workers")
     if ending.state in (STOPPED, CANCELLED) and not ending.is_trial:
         how = f"go on with: onceward-dlq redrive --resume {ending.redrive_id}"
         lines.append(f"{ending.state} before the end; {how if ending.is_journaled else GO_ON}")

@@ -45,6 +45,7 @@ class Ending:
         counts: letters by their results.
         of_named: the results of requests that were named by their ids.
         untold: how many statuses could not be written to Redis.
+        refusal: the fault of security for which Redis refused them; empty for an outage.
         is_journaled: whether its progress stands in the journal.
         replaced: the new ids by the old ones, where letters became new requests; not all of very
             many.
@@ -58,6 +59,7 @@ class Ending:
     counts: dict[str, int]
     of_named: dict[str, str] = field(default_factory=dict)
     untold: int = 0
+    refusal: str = ""
     is_journaled: bool = True
     replaced: dict[str, str] = field(default_factory=dict)
     later: SucceededLater | None = None
@@ -234,6 +236,7 @@ def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
         progress.counts,
         named,
         tools.statuses.missed,
+        tools.statuses.refusal,
         replaced=redriving.replaced,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import unittest
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from producer_client import AsyncClient, Client, WaitTimeout, outbox
 from producer_client.outbox import (
     NotCommitted,
     NoTransaction,
+    OutboxForbidden,
     OutboxUnavailable,
     OutboxVersionError,
     RowRefused,
@@ -289,6 +291,36 @@ def test_a_database_without_an_outbox_is_told_the_remedy(
         transaction.atomic(),
     ):
         client.send(b"v", using="default")
+
+
+@pytest.mark.parametrize("outbox_url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("was_seen", [False, True])
+def test_a_schema_that_the_user_may_not_use_is_a_missing_right(
+    client: Client, outbox_url: str, was_seen: bool
+) -> None:
+    role = f"shop_{uuid.uuid4().hex}"
+
+    def send() -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL ROLE {role}")
+            client.send(b"v", using="default")
+            transaction.set_rollback(True)
+
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE ROLE {role}; REVOKE USAGE ON SCHEMA public FROM PUBLIC")
+        grant = f"GRANT USAGE ON SCHEMA public TO {role}"
+        cursor.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
+        cursor.execute(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {role}")
+        if was_seen:
+            cursor.execute(grant)
+            send()
+            cursor.execute(f"REVOKE USAGE ON SCHEMA public FROM {role}")
+        for _ in range(2):
+            with pytest.raises(OutboxForbidden, match="GRANT USAGE ON SCHEMA public"):
+                send()
+        cursor.execute(grant)
+        send()
+        cursor.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 @pytest.mark.parametrize("outbox_url", ["postgres"], indirect=True)

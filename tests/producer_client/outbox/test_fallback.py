@@ -371,6 +371,10 @@ def test_a_user_who_may_not_write_is_found_out_at_the_start(
         url = engine.url.set(username=role).render_as_string(hide_password=False)
         with pytest.raises(OutboxForbidden, match="INSERT"):
             Client(make_settings(), outbox=url)
+        with engine.begin() as connection:
+            connection.execute(text("REVOKE USAGE ON SCHEMA public FROM PUBLIC"))
+        with pytest.raises(OutboxForbidden, match="GRANT USAGE ON SCHEMA public"):
+            Client(make_settings(), outbox=url)
     finally:
         with engine.begin() as connection:
             connection.execute(text(f"DROP OWNED BY {role}"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool, StaticPool
 
-from feedback.errors import ExitCode, InvalidMessage, PayloadMismatch
+from feedback.errors import ExitCode, InvalidMessage, PayloadMismatch, SecurityKind
 from feedback.records.envelope import Record
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
@@ -22,6 +23,7 @@ from producer_client import AsyncClient, AsyncHandle, Client, WaitTimeout, outbo
 from producer_client.outbox import (
     NotCommitted,
     NoTransaction,
+    OutboxForbidden,
     OutboxUnavailable,
     OutboxVersionError,
 )
@@ -305,6 +307,54 @@ def test_a_user_without_rights_is_told_which_it_needs(client: Client, postgres_u
         connection.execute(text("SET LOCAL ROLE shop"))
         client.send(b"v", connection=connection)
         connection.rollback()
+
+
+GRANTED = """
+    CREATE ROLE {role};
+    REVOKE USAGE ON SCHEMA public FROM PUBLIC;
+    GRANT USAGE ON SCHEMA public TO {role};
+    GRANT SELECT, INSERT ON onceward_outbox TO {role};
+    GRANT USAGE ON SEQUENCE onceward_outbox_id_seq TO {role};
+    GRANT SELECT ON onceward_outbox_meta TO {role};
+"""
+
+
+@pytest.mark.parametrize("was_seen", [False, True])
+def test_a_schema_that_the_user_may_not_use_is_a_missing_right_and_no_missing_table(
+    make_settings: MakeSettings, postgres_url: str, was_seen: bool
+) -> None:
+    """In the caller's transaction, which is over at once: nothing can be asked afterwards."""
+    outbox.migrate(postgres_url)
+    role = f"shop_{uuid.uuid4().hex}"
+    engine = create_engine(postgres_url, poolclass=NullPool)
+    with (
+        Client(make_settings()) as client,
+        engine.connect() as owner,
+        engine.connect() as connection,
+    ):
+        owner.execute(text(GRANTED.format(role=role)))
+        owner.commit()
+
+        def send() -> None:
+            connection.execute(text(f"SET LOCAL ROLE {role}"))
+            client.send(b"v", connection=connection)
+
+        if was_seen:
+            send()
+            connection.commit()
+        owner.execute(text(f"REVOKE USAGE ON SCHEMA public FROM {role}"))
+        owner.commit()
+        for _ in range(2):
+            with pytest.raises(OutboxForbidden, match="GRANT USAGE ON SCHEMA public") as caught:
+                send()
+            connection.rollback()
+            assert caught.value.fault and caught.value.fault.kind is SecurityKind.RIGHT
+        owner.execute(text(f"GRANT USAGE ON SCHEMA public TO {role}"))
+        owner.commit()
+        send()
+        connection.rollback()
+        owner.execute(text(f"DROP OWNED BY {role}; DROP ROLE {role}"))
+        owner.commit()
 
 
 def test_a_full_database_is_told_at_once_and_has_nothing_of_it(

@@ -78,11 +78,15 @@ def test_a_journal_that_may_not_be_read_is_told_before_spark_starts(
     scene.journal.change(f"GRANT SELECT ON onceward_meta, onceward_request TO {role}")
     url = make_url(scene.journal.url).set(username=role)
     try:
-        told = refuse(journal={"url": url.render_as_string(hide_password=False)})
+        as_auditor = {"url": url.render_as_string(hide_password=False)}
+        told = refuse(journal=as_auditor)
+        scene.journal.change("REVOKE USAGE ON SCHEMA public FROM PUBLIC")
+        hidden = refuse(journal=as_auditor)
     finally:
         scene.journal.change(f"DROP OWNED BY {role}")
         scene.journal.change(f"DROP ROLE {role}")
     assert "cannot be read: this user lacks a right: GRANT SELECT ON onceward_run to it" in told
+    assert "this user lacks a right: GRANT USAGE ON SCHEMA public to it" in hidden
 
 
 @pytest.mark.parametrize("journal_url", ["sqlite"], indirect=True)

@@ -10,6 +10,7 @@ from feedback.errors import NotAvailable
 from feedback.kafka.admin import administrator
 from feedback.kafka.administrator import Administrator, TopicDescription
 from feedback.kafka.errors import TopicRefused
+from feedback.kafka.sight import why_unseen
 from feedback.kafka.topics import CLEANUP, COMPACT, topic_setting
 from feedback.logs import EventLog
 from feedback.outages import OutageLog
@@ -110,7 +111,8 @@ class WaitTopics:
 
         Args:
             known: wait topics that were read before. Kafka lists none that this user may not see,
-                so each is asked for by its name.
+                so each is asked for by its name. Where nothing is known and none is seen, it is
+                asked whether this user could see one.
 
         Raises:
             NotAvailable: a topic was named that does not exist at all, at the first look.
@@ -141,9 +143,12 @@ class WaitTopics:
         self, admin: Administrator, there: Collection[str], known: Collection[str]
     ) -> Collection[str]:
         """Return the wait topics that this user may not see; log each once, and its return."""
-        wanted = [wait_topic(one, self._settings.group) for one in self._wanted]
+        wanted = [*map(self._waits_of, self._wanted)]
         found = admin.describe(set(wanted or known).difference(there))
         refused = {name: one for name, one in found.items() if isinstance(one, TopicRefused)}
+        if not (wanted or known or self._names(there, ())):
+            unseen = why_unseen(admin, there, self._waits_of)
+            refused |= {} if unseen is None else {self._waits_of("<topic>"): unseen}
         for name, fault in refused.items():
             new = OutageLog(log, "waits.topic_missing", "waits.topic_back")
             self._refusals.setdefault(name, new).begins(fault, topic=name)
@@ -151,11 +156,14 @@ class WaitTopics:
             self._refusals.pop(name).ends(topic=name)
         return refused
 
+    def _waits_of(self, topic: str) -> str:
+        return wait_topic(topic, self._settings.group)
+
     def _names(self, there: Collection[str], refused: Collection[str]) -> set[str]:
         group = self._settings.group
         if not self._wanted:
             return {name for name in there if source_topic(name, group) is not None}
-        names = {wait_topic(one, group): one for one in sorted(self._wanted)}
+        names = {self._waits_of(one): one for one in sorted(self._wanted)}
         for name in names.keys() - {*there, *refused}:
             source = names[name]
             if source not in there and not self._has_looked:

@@ -71,6 +71,11 @@ class RightsStage:
         for role in Role:
             self.take_all_away(role)
 
+    @property
+    def wait_topic(self) -> str:
+        """The wait topic of the handler that is at least once."""
+        return f"{self.topics['keep']}.{self.group}.wait"
+
     # settings --------------------------------------------------------------------------------
 
     def config(self, role: Role, **changes: Mapping[str, Any]) -> Path:

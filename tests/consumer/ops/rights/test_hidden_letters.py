@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from kafka.admin import ResourceType
 
+from consumer.dlq.redrive.batch_sender import opened_statuses
+from consumer.dlq.redrive.endings import print_ending
+from consumer.dlq.redrive.progress import CHOSEN, SENT
+from consumer.dlq.redrive.session import Ending, redrives_of
+from consumer.journal.redrive_row import DONE
 from feedback.errors import ExitCode
 from feedback.rights.needed import Role
 from feedback.status import State
@@ -19,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("no_given_servers")
 READERS = (
     ("list",),
     ("list", "--json"),
+    ("list", "--no-journal"),
     ("export", "-"),
     ("redrive", "--all", "--dry-run"),
     ("discard", "--all", "--because", "a test", "--dry-run"),
@@ -35,18 +42,49 @@ def test_letters_that_are_hidden_are_not_counted_as_none(secured: Secured, tmp_p
         with Client(stage.settings(Role.CLIENT)) as client:
             name = client.send(b"rejected").request_id
             assert client.wait(name, timeout_s=60).state is State.FAILED
+        require_redis(stage, name)
         stage.secured.kafka.take_away(Role.OPERATOR, ResourceType.TOPIC)
         require_refused(stage)
         shown = stage.command("consumer.dlq", "show", name, role=Role.OPERATOR)
         assert "lacks a right" in shown.stdout, shown
 
 
+def require_redis(stage: RightsStage, name: str) -> None:
+    """Return when no repair has begun without a right of Redis, whose grant is told."""
+    stage.secured.redis.set_user(Role.OPERATOR, "-hset")
+    ran = stage.command("consumer.dlq", "redrive", name, "--yes", role=Role.OPERATOR)
+    assert (ran.returncode, ran.stdout) == (ExitCode.NOT_AVAILABLE, ""), ran
+    (told,) = [one for one in ran.stderr.splitlines() if "; grant it: " in one]
+    assert "user operator has no right to the command HSET" in told
+    stage.run_redis(told.partition("; grant it: ")[2])
+    settings = stage.settings(Role.OPERATOR)
+    with closing(redrives_of(settings)) as work:
+        assert work.latest(1) == []
+        journal_id = work.journal_id()
+    with opened_statuses(settings, journal_id) as statuses:
+        stage.secured.redis.set_user(Role.OPERATOR, "-eval")  # in the middle of a redrive
+        statuses.reopened([name], [None])
+        assert "lacks a right" in statuses.refusal and "'eval' command" in statuses.refusal
+    stage.secured.redis.set_user(Role.OPERATOR, "+eval")
+
+
+def test_a_redrive_whose_statuses_redis_refused_says_why(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    refused = Ending("r-1", DONE, {CHOSEN: 2, SENT: 2}, untold=2, refusal="lacks a right: allow it")
+    assert print_ending(refused, as_json=False) == ExitCode.NOT_AVAILABLE
+    told = capsys.readouterr().out
+    assert "lacks a right: allow it: 2 clients are told by the workers" in told
+    assert "away" not in told
+
+
 def require_refused(stage: RightsStage) -> None:
-    hidden = f"{stage.topics['pay']}.{stage.group}.dlq"
+    own = f".{stage.group}.dlq"  # without the journal nobody knows of which topics
+    hidden = stage.topics["pay"] + own
     for words in READERS:
         ran = stage.command("consumer.dlq", *words, role=Role.OPERATOR)
         assert (ran.returncode, ran.stdout) == (ExitCode.NOT_AVAILABLE, ""), (words, ran)
-        assert hidden in ran.stderr, ran.stderr
+        assert (own if "--no-journal" in words else hidden) in ran.stderr, ran.stderr
     named = stage.command("consumer.dlq", "list", "--dlq", hidden, role=Role.OPERATOR)
     assert named.returncode == ExitCode.NOT_AVAILABLE
     assert "lacks a right" in named.stderr, named.stderr

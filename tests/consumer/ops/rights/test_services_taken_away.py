@@ -301,7 +301,7 @@ def test_a_service_that_loses_a_right_names_it_and_goes_on(
 def test_a_registry_names_a_wait_topic_that_it_may_not_see_at_all(stage: RightsStage) -> None:
     """While it runs, at a start and with --once; a topic that is hidden is in no list of Kafka."""
     stage.grant(Role.REGISTRY)
-    topic = f"{stage.topics['keep']}.{stage.group}.wait"
+    topic = stage.wait_topic
     with Client(stage.settings(Role.CLIENT)) as client:
         service = RegistryService(stage, client)
         stage.secured.kafka.take_away(Role.REGISTRY, KINDS["--topic"], topic)
@@ -317,6 +317,30 @@ def test_a_registry_names_a_wait_topic_that_it_may_not_see_at_all(stage: RightsS
         service.wait(given)
         began_without.told("waits.topic_back")
         service.require_once()
+
+
+@pytest.mark.timeout(300)
+def test_a_registry_that_never_saw_a_wait_topic_lacks_a_right_or_has_none(
+    stage: RightsStage,
+) -> None:
+    def once(*, code: ExitCode) -> str:
+        ran = stage.command("consumer.dlq", "expire", "--once", role=Role.REGISTRY)
+        assert ran.returncode == code, ran.stderr
+        return ran.stderr
+
+    stage.grant(Role.REGISTRY)
+    once(code=ExitCode.FINE)  # it might see one, and there is none yet
+    stage.make_beside()
+    kafka, topics = stage.secured.kafka, KINDS["--topic"]
+    kafka.take_away(Role.REGISTRY, topics, stage.wait_topic)
+    blind = once(code=ExitCode.NOT_AVAILABLE)  # the topic of requests is seen alone
+    assert RIGHT in blind and f"<topic>.{stage.group}.wait" in blind
+    kafka.take_away(Role.REGISTRY, topics)
+    assert RIGHT in once(code=ExitCode.NOT_AVAILABLE)
+    began_without = stage.start(Role.REGISTRY, "consumer.dlq", "expire")
+    require_named(began_without, f"<topic>.{stage.group}.wait")
+    stage.grant(Role.REGISTRY)
+    began_without.told("waits.topic_back")
 
 
 def require_named(program: StartedProgram, topic: str) -> None:
