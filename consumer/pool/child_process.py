@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from consumer.pool.events import ChildDied, ChildFailed, ChildReady, ChildRetired, Event
 from consumer.pool.exit_watch import exit_fd, in_words
@@ -31,6 +32,7 @@ _DRAIN_CHUNKS = 256  # 16 MiB: more than any socket holds, and an end for one th
 _EXIT_LIMIT_S = 1.0
 _RETIRED_EXIT_LIMIT_S = 5.0
 _PROVEN_S = 1.0
+_LEAST_EXCUSE_S = 0.05
 
 
 class ChildProcess:
@@ -59,9 +61,11 @@ class ChildProcess:
         self.is_outdated = False  # this child has read newer handlers than the worker's
         self.why = RespawnReason.DIED
         self.watched = 0  # the selector's mask of the socket, kept by the pool
+        self.begun_s = monotonic_s()
         # Monotonic time at which it is killed, and why.
-        self.kill_by_s = monotonic_s() + settings.start_timeout_s
+        self.kill_by_s = self.begun_s + settings.start_timeout_s
         self.kill_reason = f"not ready within {settings.start_timeout_s:g} s"
+        self._starved_s = 0.0
         self._ready_s = math.inf
         self._room = settings.slots_per_process + settings.prefetch
         self._declarations = settings.declarations
@@ -189,6 +193,18 @@ class ChildProcess:
             self._reason, self.why = reason, why
         self._process.kill()
 
+    def excuse(self) -> bool:
+        """Put off the end of a start that waited for a processor; return whether it did.
+
+        On a busy host a new start would come no further, and its work would be done twice.
+        """
+        if self.is_ready or self.is_doomed:
+            return False
+        starved_s = _waited_for_processor_s(self.pid)
+        more_s, self._starved_s = starved_s - self._starved_s, starved_s
+        self.kill_by_s += more_s
+        return more_s > _LEAST_EXCUSE_S
+
     def bury(self) -> list[Event]:
         """Return its last words and its death, after the kernel said that it has ended."""
         events = self.drain()
@@ -262,3 +278,11 @@ class ChildProcess:
         if self.is_retired and not self.jobs.held:
             return ChildRetired(self.pid, self._retired_for)
         return ChildDied(self.pid, reason, *self.jobs.ends())
+
+
+def _waited_for_processor_s(pid: int) -> float:
+    """Return how long a process was ready to run and did not; 0 where the kernel does not count."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0

@@ -29,7 +29,8 @@ class PoolSettings:
         prefetch: jobs that wait in a child beside those that run.
         max_result_bytes: a longer result is left out.
         journal_url: where transactional handlers write; unused without one.
-        start_timeout_s: how long a child may take to import its handlers.
+        start_timeout_s: how long a child may take to import its handlers; its waits for a processor
+            do not count.
         handover_timeout_s: how long a child may take to start a job for which it has a slot.
         memory_limit_bytes: resident memory above which a child is replaced after its jobs, and
             at once above twice as much; None is unlimited.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -11,6 +12,11 @@ from feedback.doubling import doubled
 BROKEN_AFTER = 5
 # The first pause before another child is started, and the longest.
 DELAY_S = 0.1, 5.0
+# So many start at a time, and the first of them serves while the next ones start: all together
+# would each be ready last, on a busy machine too late. One that takes so long is not counted: it
+# waits for something else than a processor.
+AT_ONCE = max(2, len(os.sched_getaffinity(0)))
+SLOW_AFTER_S = 5.0
 
 
 class RespawnReason(StrEnum):
@@ -39,10 +45,21 @@ class RespawnPolicy:
         # (monotonic time, failures before it)
         self._due: list[tuple[float, int]] = []
 
-    @property
-    def next_s(self) -> float:
-        """The monotonic time at which the next child is to be started."""
-        return min((at_s for at_s, _ in self._due), default=math.inf)
+    def next_s(self, begun_s: Iterable[float]) -> float:
+        """Return the monotonic time at which the next child is to be started.
+
+        Args:
+            begun_s: when each child was started that is not ready yet; monotonic.
+        """
+        if not self._due:
+            return math.inf
+        youngest = sorted(begun_s)[-AT_ONCE:]
+        room_s = youngest[0] + SLOW_AFTER_S if len(youngest) == AT_ONCE else -math.inf
+        return max(room_s, min(self._due)[0])
+
+    def want(self, now_s: float) -> None:
+        """Take in that a child is to be started."""
+        self._due.append((now_s, 0))
 
     def try_later(self, failures: int, reason: str, now_s: float) -> None:
         """Take in that a start has failed.
@@ -55,11 +72,11 @@ class RespawnPolicy:
         self._last_failure = reason
         self._due.append((now_s + doubled(*DELAY_S, failures), failures))
 
-    def take_due(self, now_s: float) -> list[int]:
-        """Return the children to start now, each by the failures before it."""
-        due = [failures for at_s, failures in self._due if at_s <= now_s]
-        self._due = [(at_s, failures) for at_s, failures in self._due if at_s > now_s]
-        return due
+    def take_first(self) -> int:
+        """Return how many starts have failed in the place of the child that is due first."""
+        first = min(self._due)
+        self._due.remove(first)
+        return first[1]
 
     def fault(self, starting: Iterable[int]) -> str | None:
         """Return why the last start failed, if `BROKEN_AFTER` in a row did in one place.

@@ -71,9 +71,8 @@ class Supervisor:
         return self._respawns.fault(starting)
 
     def start(self) -> None:
-        """Start all."""
-        for _ in range(self._settings.processes):
-            self._spawn(failures=0)
+        """Start all, the first at once."""
+        self._want(self._settings.processes)
 
     def set_log_level(self, level: str) -> None:
         """Change the level of the logs of all children, and of those that are started later."""
@@ -128,11 +127,18 @@ class Supervisor:
 
     def _next_s(self) -> float:
         times = [child.next_s for child in self.children]
-        return min(self._respawns.next_s, self._gauge.due_s, *times)
+        return min(self._next_start_s(), self._gauge.due_s, *times)
+
+    def _next_start_s(self) -> float:
+        if self.is_outdated:
+            return math.inf
+        return self._respawns.next_s(
+            one.begun_s for one in self.children if not one.is_ready and not one.is_doomed
+        )
 
     def _do_due(self, now_s: float) -> None:
         for child in tuple(self.children):
-            if child.kill_by_s <= now_s:
+            if child.kill_by_s <= now_s and not child.excuse():
                 self.doom(child, child.kill_reason)
             elif child.next_s <= now_s:
                 self._end_overdue(child, now_s)
@@ -140,8 +146,7 @@ class Supervisor:
             self._gauge.due_s = now_s + memory.LOOK_EVERY_S
             for child in tuple(self.children):
                 self._weigh(child)
-        for failures in self._respawns.take_due(now_s):
-            self._spawn(failures=failures)
+        self._start_due(now_s)
 
     def _end_overdue(self, child: ChildProcess, now_s: float) -> None:
         # A run that has ended by now was not too long, although its end was not yet read.
@@ -204,7 +209,7 @@ class Supervisor:
         fault = child.failed_start(now_s)
         if fault is None:
             self._respawns.replaced[child.why] += 1
-            self._spawn(failures=0)
+            self._want(1)
         else:
             self._respawns.try_later(child.failures + 1, fault, now_s)
 
@@ -218,8 +223,7 @@ class Supervisor:
         # Not before: they would slow down the start of those that are needed.
         if not free and not self._has_spares:
             self._has_spares = True
-            for _ in range(self._settings.spare_processes):
-                self._spawn(failures=0)
+            self._want(self._settings.spare_processes)
 
     def _start_postponed(self) -> None:
         """Start successors, as long as no more than every second child is a retired one.
@@ -229,7 +233,17 @@ class Supervisor:
         retired = sum(child.is_retired for child in self.children)
         while self._respawns.postponed and retired <= self._settings.processes:
             self._respawns.postponed -= 1
-            self._spawn(failures=0)
+            self._want(1)
+
+    def _want(self, count: int) -> None:
+        now_s = monotonic_s()
+        for _ in range(count):
+            self._respawns.want(now_s)
+        self._start_due(now_s)
+
+    def _start_due(self, now_s: float) -> None:
+        while self._next_start_s() <= now_s:
+            self._spawn(failures=self._respawns.take_first())
 
     def _spawn(self, *, failures: int) -> None:
         try:

@@ -18,13 +18,14 @@ from tests.chaos.pace import Window
 from tests.chaos.row import JournalKind, Row
 from tests.chaos.scene import Scene
 from tests.chaos.tickets import Ticket
+from tests.eventually import eventually
 from tests.kit.banking import Begin
 
 PROCESSES = 8
 SLOTS_PER_PROCESS = 2
 OPEN = 4 * PROCESSES * SLOTS_PER_PROCESS
 KILL_EVERY_S = 0.5
-WARM_TOLD = 4 * OPEN
+WARM_WITHIN_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,12 @@ def child_kill(scene: Scene) -> list[Figure]:
     """Kill a random child every half second."""
     (worker,) = scene.start_workers(1)
     scene.clients.start(Window(OPEN))
-    # All children have started when each has had its share of several rounds.
-    scene.await_progress(WARM_TOLD)
+    eventually(
+        lambda: len({begin.pid for begin in scene.bank_account().begins}) >= PROCESSES,
+        timeout_s=WARM_WITHIN_S,
+        interval_s=0.5,
+        what="a run in each child",
+    )
     undisturbed = _told_each_s(scene, scene.size(15.0, short=4.0))
     kills: list[Kill] = []
     began_s, before = monotonic_s(), scene.clients.told

@@ -7,19 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.pool.memory import MemoryVerdict, judge
-from consumer.pool.respawn_policy import BROKEN_AFTER, DELAY_S, RespawnPolicy
+from consumer.pool.respawn_policy import (
+    AT_ONCE,
+    BROKEN_AFTER,
+    DELAY_S,
+    SLOW_AFTER_S,
+    RespawnPolicy,
+)
 from feedback.doubling import doubled
 
 
 def test_a_failed_start_is_due_after_its_pause_and_only_once() -> None:
     respawn_policy = RespawnPolicy()
-    assert respawn_policy.next_s == math.inf
+    assert respawn_policy.next_s([]) == math.inf
     respawn_policy.try_later(3, "no licence", 100.0)
-    assert respawn_policy.next_s == 100.0 + doubled(*DELAY_S, 3)
-    assert respawn_policy.take_due(respawn_policy.next_s - 0.01) == []
-    assert respawn_policy.take_due(respawn_policy.next_s) == [3]
-    assert respawn_policy.take_due(math.inf) == []
+    assert respawn_policy.next_s([]) == 100.0 + doubled(*DELAY_S, 3)
+    assert respawn_policy.take_first() == 3
+    assert respawn_policy.next_s([]) == math.inf
     assert respawn_policy.replaced["start_failed"] == 1
+
+
+def test_a_start_waits_while_as_many_children_start_as_there_are_processors() -> None:
+    respawn_policy = RespawnPolicy()
+    respawn_policy.want(100.0)
+    respawn_policy.want(101.0)
+    begun_s = [97.0, *[98.0 + number / 1000 for number in range(AT_ONCE)]]
+    # Those that take long share no processor with it: they wait for something.
+    assert respawn_policy.next_s(begun_s) == 98.0 + SLOW_AFTER_S
+    assert respawn_policy.next_s(begun_s[:AT_ONCE]) == 97.0 + SLOW_AFTER_S
+    assert respawn_policy.next_s(begun_s[2:]) == 100.0
+    assert [respawn_policy.take_first() for _ in range(2)] == [0, 0]
+    assert respawn_policy.next_s(begun_s) == math.inf
 
 
 @given(st.lists(st.integers(1, 8), max_size=5), st.lists(st.integers(0, 8), max_size=5))

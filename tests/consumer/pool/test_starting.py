@@ -3,6 +3,8 @@
 import os
 import resource
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.pool import ChildDied, ChildFailed, ChildReady
-from consumer.pool.respawn_policy import DELAY_S
+from consumer.pool import ChildDied, ChildFailed, ChildReady, respawn_policy
+from consumer.pool.respawn_policy import AT_ONCE, DELAY_S
 from feedback.doubling import doubled
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import LIMIT_S, Driven, job
@@ -70,6 +72,45 @@ def test_a_child_that_is_not_ready_in_time_is_killed(make_pool: MakePool, folder
     (folder / "slow_handlers.py").write_text(text)
     driven = make_pool(is_awaited=False, handlers=("slow_handlers",), start_timeout_s=0.5)
     assert _failures(driven, 1)[0].reason == "not ready within 0.5 s"
+
+
+def test_a_child_that_waits_for_a_processor_is_not_late(make_pool: MakePool, folder: Path) -> None:
+    """Killed and started again, it would never be ready on a host that is too busy."""
+    processor = min(os.sched_getaffinity(0))
+    here = f"import os, time\nos.sched_setaffinity(0, {{{processor}}})\n"
+    (folder / "starved_handlers.py").write_text(
+        f"{here}while time.process_time() < 0.4: pass\n{GOOD}"
+    )
+    rivals = [subprocess.Popen((sys.executable, "-c", f"{here}while True: pass")) for _ in range(3)]
+    try:
+        driven = make_pool(is_awaited=False, handlers=("starved_handlers",), start_timeout_s=0.7)
+        begun_s = time.monotonic()
+        driven.until(lambda: [*driven.told(ChildReady), *driven.told(ChildFailed)])
+    finally:
+        for one in rivals:
+            one.kill()
+            one.wait()
+    assert driven.told(ChildFailed) == []
+    assert time.monotonic() - begun_s > 0.7
+
+
+@pytest.mark.parametrize("slow_after_s", [0.0, 600.0])
+def test_no_more_children_start_at_once_than_there_are_processors(
+    make_pool: MakePool, folder: Path, monkeypatch: pytest.MonkeyPatch, slow_after_s: float
+) -> None:
+    """Eight that started together on a busy machine were each too late, round after round."""
+    monkeypatch.setattr(respawn_policy, "SLOW_AFTER_S", slow_after_s)
+    os.mkfifo(folder / "gate")
+    text = f"import os; open(f'{folder}/begun-{{os.getpid()}}', 'w'); open('{folder}/gate')\n"
+    (folder / "waiting_handlers.py").write_text(text + GOOD)
+    at_first = AT_ONCE if slow_after_s else AT_ONCE + 2
+    driven = make_pool(
+        is_awaited=False, handlers=("waiting_handlers",), processes=AT_ONCE + 2, spare_processes=1
+    )
+    driven.until(lambda: len([*folder.glob("begun-*")]) == at_first)
+    assert driven.children == at_first
+    with (folder / "gate").open("wb"):
+        driven.pids(AT_ONCE + 3)
 
 
 def test_failed_children_are_tried_again_with_pauses_until_one_is_ready(
