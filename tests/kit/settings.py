@@ -9,12 +9,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+# Says on which library for Kafka the programs under test run; a run of any tests may choose it.
+KAFKA_CLIENT = "ONCEWARD_KAFKA__CLIENT"
+
 Sections = Mapping[str, Mapping[str, Any]]
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """Return the environment without the settings that it names, with these in their place."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ONCEWARD_")}
+    """Return the environment without the settings that it names, with these in their place.
+
+    The library for Kafka stays as it is chosen.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("ONCEWARD_") or name == KAFKA_CLIENT
+    }
     return kept | settings
 
 

@@ -7,8 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_STORED,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
+from feedback.clock import monotonic_s
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
 from feedback.kafka.confluent.records import ReadAnew, record_of
@@ -17,12 +24,17 @@ from feedback.kafka.confluent.topic_counts import TopicCounts
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
 from feedback.kafka.member import ANSWER_S, PartitionOwner
 from feedback.kafka.values import Away, Partition
+from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
+
+log = EventLog("onceward.kafka")
 
 ASSIGNORS = {"eager": "range,roundrobin", "cooperative": "cooperative-sticky"}
 # So much is fetched ahead, of all partitions together.
 _AHEAD_KIB = 16_384
+# Above the time for which librdkafka waits for an answer.
+UNREAD_S = ANSWER_S + 2.0
 # Events that are no answer of a broker to us.
 _PASSED_OVER = ABSENT | {KafkaError._MAX_POLL_EXCEEDED, KafkaError._UNKNOWN_PARTITION}
 
@@ -107,6 +119,7 @@ class ConfluentMember:
         """Return new records."""
         if self._owed:
             raise self._owed.pop(0)
+        self._assign_again()
         self._seek_again()
         self._polled = []
         with faults(self._settings, operation=READ):
@@ -120,6 +133,27 @@ class ConfluentMember:
         if self._owed and not records:
             raise self._owed.pop(0)
         return records
+
+    def _assign_again(self) -> None:
+        """Assign partitions again that librdkafka has and does not read.
+
+        It asks for the committed offsets of an assignment, and where that fails it never reads
+        them: `rd_kafka_assignment_apply_offsets` of librdkafka 2.16.
+        """
+        unread = self._assigned & self._standing.idle_before(monotonic_s() - UNREAD_S)
+        if not unread or not self._standing.is_steady:
+            return
+        log.warning("partitions.assigned_again", partitions=len(unread))
+        self._standing.forget_idle()
+        with faults(self._settings, operation=READ):
+            if self._is_cooperative:
+                again = [TopicPartition(*one) for one in unread]
+                self._consumer.incremental_unassign(again)
+                self._consumer.incremental_assign(again)
+            else:
+                offsets = {one: self._next.get(one, OFFSET_STORED) for one in self._assigned}
+                self._consumer.assign([TopicPartition(*one, at) for one, at in offsets.items()])
+            self._consumer.pause([TopicPartition(*one) for one in self._paused])
 
     def _taken(self, message: Any) -> list[Record]:
         """Return the record of a message; an event has none."""
@@ -276,6 +310,7 @@ class ConfluentMember:
         new = {(one.topic, one.partition) for one in assigned}
         (consumer.incremental_assign if self._is_cooperative else consumer.assign)(assigned)
         self._assigned = self._assigned | new if self._is_cooperative else new
+        self._standing.forget_idle()
         self._standing.is_steady = self._standing.is_up = True
         self.pause(self._owner.take(frozenset(new)))
 

@@ -13,7 +13,7 @@ from feedback.errors import SecurityFault, SecurityKind
 from feedback.kafka.confluent.faults import fault_from, fault_of, words_of
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.listener import fault_of_certificate, fault_of_listener
-from feedback.kafka.values import Away
+from feedback.kafka.values import Away, Partition
 from feedback.settings.settings import KafkaSection
 
 # How often librdkafka describes itself.
@@ -21,6 +21,9 @@ STATISTICS_MS = 500
 # In librdkafka's words of a connection that failed.
 _BROKER = re.compile(r"://(?P<host>[^/\s]+):(?P<port>\d+)/")
 
+
+# States of a partition that nobody has asked librdkafka to read.
+_IDLE = ("none", "stopped")
 
 # How long a client is asked in vain, before its errors are looked at.
 _LOOK_S = 0.5
@@ -47,6 +50,7 @@ class Standing:
         self._of_certificate: SecurityFault | None = None
         self.is_up = False
         self.is_steady = False
+        self._idle_since: dict[Partition, float] = {}
 
     def properties(self) -> dict[str, Any]:
         """Return the properties by which a client calls back."""
@@ -104,8 +108,24 @@ class Standing:
         protocol = self._settings.security_protocol
         return fault_of_listener(host, int(port), security_protocol=protocol)
 
+    def idle_before(self, at_s: float) -> set[Partition]:
+        """Return the partitions of which nothing is being read since before a monotonic time."""
+        return {one for one, since_s in self._idle_since.items() if since_s < at_s}
+
+    def forget_idle(self) -> None:
+        """Count anew: partitions have come."""
+        self._idle_since.clear()
+
     def _hear_statistics(self, said: str) -> None:
-        group = json.loads(said).get("cgrp", {})
+        statistics, now_s = json.loads(said), monotonic_s()
+        self._idle_since = {
+            place: self._idle_since.get(place, now_s)
+            for topic, found in statistics.get("topics", {}).items()
+            for number, one in found["partitions"].items()
+            if one["fetch_state"] in _IDLE
+            for place in [(topic, int(number))]
+        }
+        group = statistics.get("cgrp", {})
         self.is_up = group.get("state") == "up"
         self.is_steady = self.is_up and group.get("join_state") == "steady"
 

@@ -11,6 +11,8 @@ from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
 
 from feedback.errors import KafkaUnavailable, SecurityFault, SecurityKind
 from feedback.kafka import administrator
+from feedback.kafka.confluent import member
+from feedback.kafka.confluent.member import ConfluentMember
 from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed, TopicRefused
 from feedback.kafka.member import ANSWER_S
@@ -177,6 +179,32 @@ def test_a_forbidden_group_is_named(broker: SecuredKafka, engine: str) -> None:
     assert isinstance(found, GroupRefused)
     assert found.fault is not None and found.fault.kind is SecurityKind.RIGHT
     assert settings.group in found.fault.said
+    told.close()
+
+
+@pytest.mark.parametrize("assignor", ["eager", "cooperative"])
+def test_partitions_whose_offset_was_refused_are_read_when_it_is_granted(
+    broker: SecuredKafka, monkeypatch: pytest.MonkeyPatch, assignor: str
+) -> None:
+    """librdkafka asks once, as partitions come, and would never read them then."""
+    settings = _settings(broker, "confluent", assignor=assignor)
+    name = _topic(broker, ACLOperation.READ)
+    right = (USER, ResourceType.GROUP, settings.group, ACLOperation.READ)
+    broker.allow(*right)
+    monkeypatch.setattr(member, "UNREAD_S", 1.0)
+    assigned = ConfluentMember._hear_assigned
+
+    def refused(self: ConfluentMember, consumer: object, partitions: list[object]) -> None:
+        broker.take_away(USER, ResourceType.GROUP, settings.group)
+        assigned(self, consumer, partitions)
+
+    monkeypatch.setattr(ConfluentMember, "_hear_assigned", refused)
+    told = Told(settings, name)
+    with pytest.raises(GroupRefused):
+        eventually(told.poll, timeout_s=LIMIT_S)
+    assert told.member.assigned() == {(name, 0)}
+    broker.allow(*right)
+    assert [one.value for one in told.read(len(VALUES))] == VALUES
     told.close()
 
 
