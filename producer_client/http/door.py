@@ -25,7 +25,7 @@ from feedback.records.envelope import new_request_id
 from feedback.records.schemas import SchemaFile
 from feedback.settings.http_section import HttpSection, HttpTopic
 from feedback.status import State
-from feedback.statuses import Status
+from feedback.statuses import SHOWN, Status
 from producer_client.http import idempotency_key, problems
 from producer_client.http.answers import HttpAnswer
 from producer_client.http.callers import Caller
@@ -228,8 +228,9 @@ def _is_resendable(status: Status) -> bool:
 
 def etag_of(status: Status) -> str:
     """Return the entity tag of a status: another one whenever the document differs."""
-    seen = json.dumps([status.generation, status.as_dict()]).encode()
-    return f'"{blake2b(seen, digest_size=12).hexdigest()}"'
+    seen = repr([getattr(status, name) for name in ("state", "generation", *SHOWN)])
+    digest = blake2b(seen.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return f'"{digest}"'
 
 
 def is_among(etag: str, header: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from feedback.statuses import Status
@@ -23,7 +23,7 @@ HEARTBEAT = b":\n\n"
 
 async def events(
     door: FrontDoor, request_id: str, *, last_event_id: str, heartbeat_s: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """Yield the stream; a comment where nothing has changed for so long.
 
     Args:

@@ -6,6 +6,7 @@ without a store.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 
 _OWNER = 24
@@ -30,5 +31,6 @@ def is_of(caller: str, request_id: str) -> bool:
     return owner == _owner(caller) and dash == "-" and len(rest) == _KEY
 
 
+@lru_cache(1024)
 def _owner(caller: str) -> str:
     return sha256(caller.encode("utf-8", "surrogatepass")).hexdigest()[:_OWNER]

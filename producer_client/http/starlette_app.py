@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from math import ceil
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -13,8 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable, RedisUnavailable
@@ -172,16 +173,9 @@ class Pages:
         last = asked.headers.get("last-event-id", "")
         if has_ended(status, last):
             return HttpAnswer(204)  # an EventSource does not connect again
-        return StreamingResponse(
-            self._counted(asked.request_id, last), media_type="text/event-stream", headers=STREAMED
-        )
-
-    async def _counted(self, request_id: str, last: str) -> AsyncIterator[bytes]:
         heartbeat_s = self._section.heartbeat_s
-        stream = events(self._door, request_id, last_event_id=last, heartbeat_s=heartbeat_s)
-        with self._metrics.streams.track_inprogress():
-            async for part in stream:
-                yield part
+        stream = events(self._door, asked.request_id, last_event_id=last, heartbeat_s=heartbeat_s)
+        return EventStream(stream, self._metrics)
 
     async def _resend(self, asked: HttpCall) -> HttpAnswer | Problem:
         caller = await self._caller(asked)
@@ -231,6 +225,32 @@ class Pages:
         except TimeoutError:
             return Problem(problems.TOO_SLOW, headers={"Connection": "close"})
         return bytes(body)
+
+
+class EventStream(Response):
+    """Sends a stream as one task: Starlette's own takes a second one to see the browser leave.
+
+    Here that is seen at the next part, a heartbeat later at most.
+    """
+
+    def __init__(self, stream: AsyncGenerator[bytes], metrics: DoorMetrics) -> None:
+        super().__init__(media_type="text/event-stream", headers=STREAMED)
+        del self.headers["Content-Length"]
+        self._stream = stream
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it until it has ended, or the browser has left."""
+        request = Request(scope, receive)
+        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(head)
+        with self._metrics.streams.track_inprogress():
+            async with aclosing(self._stream) as stream:
+                async for part in stream:
+                    if await request.is_disconnected():
+                        return
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 def response_of(answer: HttpAnswer | Problem) -> Response:

@@ -97,3 +97,5 @@ def test_all_streams_of_a_process_share_one_subscription(quick: Served) -> None:
         quick.worker.tell(request_id, State.SUCCEEDED, is_heard=False)
         (last,) = [one for one in streams[7] if one]
         assert last["data"]["final"]
+    # The browsers have left.
+    eventually(lambda: "onceward_http_streams 0.0" in quick.http.get("/metrics").text)
