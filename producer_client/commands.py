@@ -33,6 +33,7 @@ from feedback.statuses import Status
 from producer_client.audited import JournalMark
 from producer_client.client import Client
 from producer_client.http_commands import serve as serve_http
+from producer_client.http.key_commands import keys
 from producer_client.jsonl import lines_and_pauses, parse, read_submissions
 from producer_client.outbox_commands import outbox, relay
 from producer_client.resender import Resender
@@ -50,6 +51,7 @@ def cli() -> None:
 cli.add_command(relay)
 cli.add_command(serve_http)
 cli.add_command(outbox)
+cli.add_command(keys)
 
 
 @cli.command()

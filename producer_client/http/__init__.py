@@ -6,6 +6,9 @@ A submission: `starlette_app` (the request) → `door` (the rules, pure) → `fr
 - `idempotency_key`, `ids`, `problems`, `rates`: parts of the rules; pure.
 - `events`: the stream of a request; `metrics`: the counters.
 
-Who calls:
-- `callers`: a caller, the topics it may use, and the interface that each way to know it fulfils.
+The caller of a request:
+- `callers`: a caller, its topics, and the interface of each way to recognise callers.
+- `authentication`: the ways that the settings name. These are `keys` (with `key_commands`),
+  `jwt_callers` (with `signers`) and `proxy_callers`; `changing_file` reads their files again.
+- `read_tokens`: lets a browser follow one request without credentials.
 """

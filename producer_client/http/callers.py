@@ -1,9 +1,11 @@
-"""A caller of the front door, the topics it may use, and the interface of what recognises it."""
+"""A caller of the front door, its topics, and the interface of each way to recognise callers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +14,7 @@ from feedback.errors import ExitCode, NotAvailable, OncewardError
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent an HTTP request.
+    """The sender of an HTTP request.
 
     Args:
         name: the owner of the requests submitted; the same name sees them again.
@@ -59,12 +61,12 @@ class SignersUnknown(NotAvailable):
 
     Args:
         reason: one line for the log.
-        fetch: gets them; it blocks for seconds at most, raises nothing, and several may call it.
+        fetched: done when they were asked for, with success or not.
     """
 
-    def __init__(self, reason: str, fetch: Callable[[], None]) -> None:
+    def __init__(self, reason: str, fetched: Future[None]) -> None:
         super().__init__(reason)
-        self.fetch = fetch
+        self.fetched = fetched
 
 
 class Authentication(Protocol):
@@ -80,8 +82,8 @@ class Authentication(Protocol):
 
         Raises:
             NotAuthenticated: the answer is 401.
-            NotAvailable: nobody can know now; the answer is 503. After the `fetch` of
-                `SignersUnknown` a second call may know: see `recognise`.
+            NotAvailable: nobody can know now; the answer is 503. When `SignersUnknown.fetched` is
+                done, a second call may know: see `recognise`.
         """
 
 
@@ -92,5 +94,33 @@ async def recognise(
     try:
         return authentication.caller(headers, address)
     except SignersUnknown as unknown:
-        await asyncio.to_thread(unknown.fetch)
+        await asyncio.wrap_future(unknown.fetched)
         return authentication.caller(headers, address)
+
+
+# RFC 6750: so the rest of the room has ASCII without blanks. A token of an identity provider has 1
+# to 4 kB.
+_BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]{1,8192}={0,2})", re.IGNORECASE)
+
+
+def bearer(headers: Mapping[str, str]) -> str:
+    """Return the key or token of `Authorization: Bearer`.
+
+    Raises:
+        NotAuthenticated: there is none, there are two, or it is none by its form.
+    """
+    given = headers.get("authorization")
+    if given is None:
+        raise NotAuthenticated("no credentials")
+    found = _BEARER.fullmatch(given.strip(" \t"))
+    if found is None:
+        raise invalid("Authorization is no bearer token")
+    return found[1]
+
+
+_INVALID = 'Bearer error="invalid_token"'
+
+
+def invalid(reason: str) -> NotAuthenticated:
+    """Return the refusal of credentials that were given."""
+    return NotAuthenticated(reason, _INVALID)
