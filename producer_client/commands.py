@@ -32,8 +32,8 @@ from feedback.status import State
 from feedback.statuses import Status
 from producer_client.audited import JournalMark
 from producer_client.client import Client
-from producer_client.http_commands import serve as serve_http
 from producer_client.http.key_commands import keys
+from producer_client.http_commands import serve as serve_http
 from producer_client.jsonl import lines_and_pauses, parse, read_submissions
 from producer_client.outbox_commands import outbox, relay
 from producer_client.resender import Resender

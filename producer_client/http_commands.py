@@ -25,13 +25,14 @@ def serve(config: str | None, log_level: str) -> int:
     """
     try:
         from producer_client.http import serve as front_door
+        from producer_client.http.authentication import authentication_of
     except ModuleNotFoundError as error:
         needed = "pip install 'onceward[http]'"
         raise NotAvailable(f"the front door needs {error.name}: {needed}") from error
     settings = settings_of(config, needs=OF_A_GROUP)
     if not settings.http.topics:
         raise SettingsError('no topic is offered: set [http] topics = ["payments"]')
-    authentication = front_door.authentication_of(settings.http)
+    authentication = authentication_of(settings.http)
     require_access(settings)
     listening = front_door.listen(settings.http.host, settings.http.port)
     logs.configure(level=log_level)

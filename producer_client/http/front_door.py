@@ -34,6 +34,7 @@ from producer_client.http.door import (
     seen,
 )
 from producer_client.http.problems import Problem
+from producer_client.http.read_tokens import read_tokens_of
 
 log = EventLog("onceward.http")
 
@@ -43,22 +44,23 @@ class FrontDoor:
 
     Args:
         client: sends and reads; its settings have the offered topics.
-        token_of: makes the read token of a request; empty for none.
+
+    Raises:
+        NotAvailable: the file of the read tokens' secret cannot be read.
+        SettingsError: that secret is too short.
 
     Attributes:
         is_draining: no wait and no stream goes on.
         was_cut: an answer was cut off.
     """
 
-    def __init__(
-        self, client: AsyncClient, *, token_of: Callable[[str], str] = lambda request_id: ""
-    ) -> None:
+    def __init__(self, client: AsyncClient) -> None:
         settings = client.settings
         self.offer = Offer(settings.http, max_request_bytes=settings.client.max_request_bytes)
         self.client = client
         self.is_draining = False
         self.was_cut = False
-        self._token_of = token_of
+        self._tokens = read_tokens_of(settings.http, group=settings.kafka.group)
         self._look_s = settings.client.poll_interval_s
 
     def drain(self) -> None:
@@ -80,7 +82,7 @@ class FrontDoor:
         except OncewardError as error:
             log.warning("request.not_accepted", request_id=order.request_id, reason=str(error))
             return not_sent(order, error).answer()
-        token = self._token_of(order.request_id)
+        token = self._tokens.issue(order.request_id, epoch_ms())
         return accepted(order, status, is_repeat=not handle.is_new, now_ms=epoch_ms(), token=token)
 
     async def _status_of(self, order: HttpOrder, handle: AsyncHandle) -> Status:
@@ -98,6 +100,10 @@ class FrontDoor:
             deadline_at=handle.deadline_at,
             topic=order.topic,
         )
+
+    def opens(self, token: str, request_id: str) -> bool:
+        """Whether a read token opens a request."""
+        return self._tokens.opens(token, epoch_ms()) == request_id
 
     async def status(self, request_id: str, caller: Caller | None) -> Status | Problem:
         """Return the status of a request, if it may be known of.

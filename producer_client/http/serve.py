@@ -10,20 +10,18 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from feedback.errors import ExitCode, NotAvailable, SettingsError
+from feedback.errors import ExitCode, NotAvailable
 from feedback.logs import EventLog
-from feedback.settings.http_section import HttpSection
 from feedback.settings.settings import Settings
 from feedback.systemd import notify, unit
 from producer_client.async_client import AsyncClient
-from producer_client.http.callers import ANONYMOUS, Authentication, Caller
+from producer_client.http.callers import Authentication
 from producer_client.http.front_door import FrontDoor
 from producer_client.http.metrics import DoorMetrics
 from producer_client.http.starlette_app import Pages, app
@@ -126,6 +124,10 @@ def serve(settings: Settings, authentication: Authentication, listening: socket.
 
     Args:
         listening: from `listen`.
+
+    Raises:
+        NotAvailable: the file of the read tokens' secret cannot be read.
+        SettingsError: that secret is too short.
     """
     section = settings.http
     # It logs how each start and stop goes on; a fault of ours is logged by the application.
@@ -153,40 +155,6 @@ def serve(settings: Settings, authentication: Authentication, listening: socket.
     server = DoorServer(config, door)
     server.run(sockets=[listening])
     return ExitCode.CUT if server.was_cut else ExitCode.FINE
-
-
-class Anonymous:
-    """Everybody is one caller, without a name."""
-
-    def caller(self, headers: Mapping[str, str], address: str) -> Caller:
-        """Return it."""
-        return ANONYMOUS
-
-
-def authentication_of(section: HttpSection) -> Authentication:
-    """Return the way to recognise callers.
-
-    Raises:
-        SettingsError: there is none, and others than this host would be let in.
-    """
-    if not is_loopback(section.host):
-        raise SettingsError(
-            f"[http] host = {section.host}: callers have to be told apart before others than this "
-            "host may call: set keys_file, jwks or proxy_addresses"
-        )
-    return Anonymous()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this host can reach the address.
-
-    >>> [is_loopback(one) for one in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "shop.example")]
-    [True, True, True, False, False]
-    """
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 async def _feed_watchdog() -> None:

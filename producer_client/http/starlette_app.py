@@ -24,6 +24,7 @@ from feedback.statuses import Status
 from producer_client.async_client import AsyncClient
 from producer_client.http import problems
 from producer_client.http.answers import HttpAnswer
+from producer_client.http.browser_module import BROWSER_MODULE
 from producer_client.http.callers import Authentication, Caller, NotAuthenticated, recognise
 from producer_client.http.door import HttpOrder
 from producer_client.http.events import events, has_ended
@@ -71,22 +72,15 @@ class Pages:
         door: submits and follows.
         authentication: recognises callers.
         metrics: counts answers.
-        opened_by: returns the request that a read token opens; None for a token that opens none.
     """
 
     def __init__(
-        self,
-        door: FrontDoor,
-        authentication: Authentication,
-        metrics: DoorMetrics,
-        *,
-        opened_by: Callable[[str], str | None] = lambda token: None,
+        self, door: FrontDoor, authentication: Authentication, metrics: DoorMetrics
     ) -> None:
         section = door.client.settings.http
         self._door = door
         self._authentication = authentication
         self._metrics = metrics
-        self._opened_by = opened_by
         self._section = section
         self._submits = RateLimit(section.submit_rate)
         self._reads = RateLimit(section.status_rate)
@@ -99,6 +93,7 @@ class Pages:
             Route(one, self._page("status", self._status), methods=["GET"]),
             Route(f"{one}/events", self._page("events", self._events), methods=["GET"]),
             Route(f"{one}/resend", self._page("resend", self._resend), methods=["POST"]),
+            Route("/onceward.js", _browser_module, methods=["GET"]),
         ]
 
     def _page(self, name: str, page: Page) -> Callable[[Request], Awaitable[Response]]:
@@ -191,7 +186,7 @@ class Pages:
     async def _known(self, asked: HttpCall) -> Status | Problem:
         token = asked.query.get("token")
         if token is not None:
-            if self._opened_by(token) != asked.request_id:
+            if not self._door.opens(token, asked.request_id):
                 return Problem(problems.NOT_FOUND)
             caller, counted = None, asked.request_id
         else:
@@ -305,6 +300,10 @@ def app(door: FrontDoor, pages: Pages, metrics: DoorMetrics) -> Starlette:
         exception_handlers={HTTPException: _no_such},
         lifespan=lifespan,
     )
+
+
+async def _browser_module(_: Request) -> Response:
+    return response_of(BROWSER_MODULE)
 
 
 async def _no_such(_: Request, error: Exception) -> Response:

@@ -99,6 +99,18 @@ def test_another_payload_or_topic_under_a_key_is_a_422(front: Served, key: str) 
     assert front.worker.store.read(request_id_of("", key)).state is State.PENDING
 
 
+def test_a_read_token_opens_its_request_without_credentials(front: Served, key: str) -> None:
+    mine, other = (front.post(f"{key}-{one}", X_Name="shop").json() for one in "ab")
+    events = mine["links"]["events"]
+    assert events.endswith(f"/events?token={mine['read_token']}")
+    with front.http.stream("GET", events) as stream:
+        assert stream.status_code == 200
+    opened = f"{mine['links']['self']}?token={mine['read_token']}"
+    assert front.http.get(opened).json()["request_id"] == mine["request_id"]
+    for page in (f"{other['links']['self']}?token={mine['read_token']}", f"{opened}x", opened[:-1]):
+        assert _kind(front.http.get(page)) == (404, "not-found")
+
+
 def test_two_callers_may_use_one_key_and_neither_sees_the_others(front: Served, key: str) -> None:
     shop = front.post(key, X_Name="shop")
     bank = front.post(key, X_Name="bank", body=b'{"amount":6}')

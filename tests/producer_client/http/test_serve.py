@@ -70,7 +70,7 @@ def test_a_stopped_one_takes_no_more_and_answers_what_it_has_begun(
         socket.create_connection(("127.0.0.1", _port(door)), timeout=LIMIT_S) as half,
     ):
         place = _post(http, topic or "", "order-7").headers["Location"]
-        head = f"POST /v1/{topic} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        head = f"POST /v1/{topic} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         half.sendall(f'{head}Idempotency-Key: "order-8"\r\nContent-Length: 2\r\n\r\n1'.encode())
         polled = threads.submit(http.get, f"{place}?wait=25")
         with http.stream("GET", f"{place}/events") as stream:
