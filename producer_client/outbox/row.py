@@ -34,8 +34,22 @@ def lane_of(topic: str, key: bytes | None, request_id: str) -> int:
     return zlib.crc32(name) % LANES
 
 
+class _Unseen(bytes):
+    """Payload in a statement: the `echo` of a user's own engine logs the parameters."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes>"
+
+
+class _UnseenText(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} characters>"
+
+
 def columns_of(one: Prepared, *, group: str) -> dict[str, Any]:
-    """Return the values of a new row; the database adds the others."""
+    """Return the values of a new row; the database adds the others. Their `repr` has no payload."""
     payload = one.payload
     reopens = one.envelope.reopens
     # Headers without a column of their own are stored as they will be sent.
@@ -46,9 +60,9 @@ def columns_of(one: Prepared, *, group: str) -> dict[str, Any]:
         "lane": lane_of(payload.topic, payload.key, one.request_id),
         "request_id": one.request_id,
         "topic": payload.topic,
-        "message_key": payload.key,
-        "value": payload.value,
-        "headers": headers,
+        "message_key": None if payload.key is None else _Unseen(payload.key),
+        "value": None if payload.value is None else _Unseen(payload.value),
+        "headers": _UnseenText(headers),
         "payload_sha256": one.payload_sha256,
         "size_bytes": len(payload.key or b"") + len(payload.value or b"") + len(headers),
         "attempt": one.envelope.attempt,

@@ -319,6 +319,7 @@ def test_a_registry_names_a_wait_topic_that_it_may_not_see_at_all(stage: RightsS
         service.require_once()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_registry_that_never_saw_a_wait_topic_lacks_a_right_or_has_none(
     stage: RightsStage,
