@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_STORED,
@@ -29,6 +29,9 @@ from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
 log = EventLog("onceward.kafka")
+
+Given = TypeVar("Given")
+Answer = TypeVar("Answer")
 
 ASSIGNORS = {"eager": "range,roundrobin", "cooperative": "cooperative-sticky"}
 # So much is fetched ahead, of all partitions together.
@@ -251,14 +254,17 @@ class ConfluentMember:
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the next offset to read of each partition."""
-        with faults(self._settings, operation=READ):
-            under_way = self._commits.submit(self._commit, offsets)
-            try:
-                under_way.result(ANSWER_S)
-            except TimeoutError as error:
-                under_way.cancel()
-                where = f"Kafka at {self._settings.bootstrap_servers}"
-                raise KafkaFault(f"{where} did not answer to a commit in time") from error
+        self._answer(self._commit, offsets)
+
+    def _answer(self, question: Callable[[Given], Answer], given: Given) -> Answer:
+        """Return the answer to a question for which librdkafka may wait longer than is asked."""
+        under_way = self._commits.submit(question, given)
+        try:
+            return under_way.result(ANSWER_S)
+        except TimeoutError as error:
+            under_way.cancel()
+            where = f"Kafka at {self._settings.bootstrap_servers}"
+            raise KafkaFault(f"{where} did not answer of committed offsets in time") from error
 
     def _commit(self, offsets: Mapping[Partition, int]) -> None:
         wanted = [TopicPartition(*one, offset) for one, offset in offsets.items()]
@@ -272,6 +278,9 @@ class ConfluentMember:
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Return the committed offset of each partition."""
+        return self._answer(self._committed, partitions)
+
+    def _committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         asked = [TopicPartition(*one) for one in partitions]
         if not asked:
             return {}
