@@ -21,6 +21,8 @@ PACKAGES = {
     "go": "golang-go",
     "systemd-analyze": "systemd",
     "promtool": "prometheus",
+    "chromium": "chromium",
+    "chromedriver": "chromium-driver",
 }
 INSTALL_LIMIT_S = 900.0
 # Another installation on the same machine holds apt's own lock: wait for it.

@@ -7,8 +7,8 @@ from onceward.servers.packages import install_missing
 from tests.stack.s3 import fetch_s3proxy, s3proxy_folder
 from tests.stack.toxiproxy_build import build_toxiproxy, toxiproxy_program
 
-# Beside the stack's own kinds: what only tests of links, poolers and buckets start.
-FOR_TESTS = ("toxiproxy", "pgbouncer", "s3", "certificates")
+# Beside the stack's own kinds: started by tests of links, poolers, buckets and pages alone.
+FOR_TESTS = ("toxiproxy", "pgbouncer", "s3", "certificates", "browser")
 _PROGRAMS = {
     "kafka": ("java",),
     "redis": ("redis-server",),
@@ -17,6 +17,7 @@ _PROGRAMS = {
     "pgbouncer": ("pgbouncer",),
     "certificates": ("openssl",),
     "s3": ("java",),
+    "browser": ("chromium", "chromedriver"),
 }
 
 
