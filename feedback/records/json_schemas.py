@@ -41,6 +41,16 @@ def compiled(path: Path) -> Callable[[Any], list[str]]:
     return partial(_faults, validator, names)
 
 
+def inlined(path: Path) -> dict[str, Any]:
+    """Return a schema that is valid with what it refers to in its place.
+
+    A part that contains itself keeps its references.
+    """
+    here = path.resolve()
+    neighbours = _Neighbours(here.parent)
+    return jsonschema_rs.dereference(_read(path), base_uri=here.as_uri(), retriever=neighbours)
+
+
 class _Neighbours:
     """Reads the schemas that a schema refers to, from its own folder only.
 

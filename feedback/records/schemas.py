@@ -52,6 +52,17 @@ class SchemaFile:
 
             self._find = compiled(self.path)
 
+    def document(self) -> dict[str, Any]:
+        """Return the schema with all that it refers to in its place, so that others can read it.
+
+        Raises:
+            SchemaError: see `load`.
+        """
+        from feedback.records.json_schemas import inlined
+
+        self.load()
+        return inlined(self.path)
+
     def fault(self, value: bytes | None) -> str | None:
         """Return the fault of a value, without the value; None for a valid one.
 

@@ -4,7 +4,7 @@ A submission: `starlette_app` (the request) → `door` (the rules, pure) → `fr
 `AsyncClient` sends) → `door` (the answer). `serve` is the process around it.
 
 - `idempotency_key`, `ids`, `problems`, `rates`: parts of the rules; pure.
-- `events`: the stream of a request; `metrics`: the counters.
+- `events`: the stream of a request; `metrics`: the counters; `openapi`: all pages as a document.
 
 The caller of a request:
 - `callers`: a caller, its topics, and the interface of each way to recognise callers.

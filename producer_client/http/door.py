@@ -67,10 +67,14 @@ class Offer:
 
     Raises:
         SchemaError: the schema of a topic cannot be used.
+
+    Attributes:
+        topics: by their names.
+        schemas: of those that have one, as others are shown it.
     """
 
     def __init__(self, section: HttpSection, *, max_request_bytes: int) -> None:
-        self._topics = section.topics
+        self.topics = section.topics
         self._max_wait_s = section.max_wait_s
         self.max_body_bytes = min(section.max_body_bytes, max_request_bytes - RECORD_HEAD_BYTES)
         self._schemas = {
@@ -79,10 +83,11 @@ class Offer:
         }  # fmt: skip
         for schema in self._schemas.values():
             schema.load()
+        self.schemas = {name: one.document() for name, one in self._schemas.items()}
 
     def entry(self, topic: str, caller: Caller, headers: Mapping[str, str]) -> Problem | None:
         """Return why a submission is refused before its body is read; None: it is not."""
-        offered = self._topics.get(topic)
+        offered = self.topics.get(topic)
         if offered is None:
             return Problem(problems.NO_SUCH_TOPIC)
         if not caller.submits_to(topic):
@@ -112,7 +117,7 @@ class Offer:
             return refused
         if len(body) > self.max_body_bytes:
             return self.too_large()
-        key = _key_of(headers.get("idempotency-key"), self._topics[topic])
+        key = _key_of(headers.get("idempotency-key"), self.topics[topic])
         if isinstance(key, Problem):
             return key
         if (fault := self._fault(topic, headers, body)) is not None:

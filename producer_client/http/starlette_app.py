@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from math import ceil
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -30,6 +32,7 @@ from producer_client.http.door import HttpOrder
 from producer_client.http.events import events, has_ended
 from producer_client.http.front_door import FrontDoor
 from producer_client.http.metrics import DoorMetrics
+from producer_client.http.openapi import ONE, document
 from producer_client.http.problems import Problem
 from producer_client.http.rates import RateLimit
 from producer_client.owner import ClientClosed
@@ -41,6 +44,7 @@ FROM_PAGES = (
     "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match",
     "Last-Event-ID", "Onceward-Key", "Prefer",
 )  # fmt: skip
+DESCRIBED = {"Content-Type": "application/json", "Cache-Control": "private, no-cache"}
 STREAMED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 Page = Callable[["HttpCall"], Awaitable[HttpAnswer | Response | Problem]]
@@ -85,15 +89,18 @@ class Pages:
         self._submits = RateLimit(section.submit_rate)
         self._reads = RateLimit(section.status_rate)
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        one = "/v1/requests/{request_id}"
+    def routes(self, *probes: BaseRoute) -> list[BaseRoute]:
+        """Return the routes, with those of a process of its own first."""
+        described = document(self._section, self._door.offer, has_probes=bool(probes))
+        openapi = self._page("openapi", partial(self._openapi, described))
         return [
+            *probes,
             Route("/v1/{topic}", self._page("submit", self._submit), methods=["POST"]),
-            Route(one, self._page("status", self._status), methods=["GET"]),
-            Route(f"{one}/events", self._page("events", self._events), methods=["GET"]),
-            Route(f"{one}/resend", self._page("resend", self._resend), methods=["POST"]),
+            Route(ONE, self._page("status", self._status), methods=["GET"]),
+            Route(f"{ONE}/events", self._page("events", self._events), methods=["GET"]),
+            Route(f"{ONE}/resend", self._page("resend", self._resend), methods=["POST"]),
             Route("/onceward.js", _browser_module, methods=["GET"]),
+            Route("/openapi.json", openapi, methods=["GET"]),
         ]
 
     def _page(self, name: str, page: Page) -> Callable[[Request], Awaitable[Response]]:
@@ -182,6 +189,17 @@ class Pages:
         if not caller.submits_to(status.topic or ""):
             return Problem(problems.NOT_ALLOWED)
         return await self._door.resend(status, asked.headers.get("if-match"))
+
+    async def _openapi(
+        self, described: Mapping[str, object], asked: HttpCall
+    ) -> HttpAnswer | Problem:
+        # It names the topics and their schemas, which are no stranger's business.
+        caller = await self._caller(asked)
+        if (refused := self._too_many(self._reads, asked, caller)) is not None:
+            return refused
+        place = asked.request.scope.get("root_path") or "/"
+        body = json.dumps({**described, "servers": [{"url": place}]}).encode()
+        return HttpAnswer(200, body, DESCRIBED)
 
     async def _known(self, asked: HttpCall) -> Status | Problem:
         token = asked.query.get("token")
@@ -285,7 +303,7 @@ def app(door: FrontDoor, pages: Pages, metrics: DoorMetrics) -> Starlette:
     async def scrape(_: Request) -> Response:
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
-    probes = [Route("/live", live), Route("/ready", ready), Route("/metrics", scrape)]
+    probes = (Route("/live", live), Route("/ready", ready), Route("/metrics", scrape))
     origins = door.client.settings.http.cors_origins
     cors = Middleware(
         CORSMiddleware,
@@ -295,7 +313,7 @@ def app(door: FrontDoor, pages: Pages, metrics: DoorMetrics) -> Starlette:
         expose_headers=SHOWN_TO_PAGES,
     )
     return Starlette(
-        routes=[*probes, *pages.routes()],
+        routes=pages.routes(*probes),
         middleware=[cors] if origins else [],
         exception_handlers={HTTPException: _no_such},
         lifespan=lifespan,
