@@ -42,13 +42,23 @@ def compiled(path: Path) -> Callable[[Any], list[str]]:
 
 
 def inlined(path: Path) -> dict[str, Any]:
-    """Return a schema that is valid with what it refers to in its place.
+    """Return a schema that is valid with what it refers to in its place, so that it stands alone.
 
-    A part that contains itself keeps its references.
+    A part that contains itself keeps its reference. Where such a part is in another file, no schema
+    can stand alone, and `{}` is returned.
     """
     here = path.resolve()
     neighbours = _Neighbours(here.parent)
-    return jsonschema_rs.dereference(_read(path), base_uri=here.as_uri(), retriever=neighbours)
+    found = jsonschema_rs.dereference(_read(path), base_uri=here.as_uri(), retriever=neighbours)
+    try:
+        jsonschema_rs.validator_for(found, retriever=_nothing)
+    except jsonschema_rs.ValidationError:
+        return {}
+    return found
+
+
+def _nothing(uri: str, /) -> dict[str, Any]:
+    raise ValueError(uri)
 
 
 class _Neighbours:

@@ -47,6 +47,7 @@ class HttpOrder:
         message_key: Kafka's key; None for none.
         wait_s: how long the caller wants to wait for the outcome; None: not at all.
         warning: about its key; empty for none.
+        prefix: its pages are below this path.
     """
 
     topic: str
@@ -56,6 +57,7 @@ class HttpOrder:
     message_key: str | None = field(default=None, repr=False)
     wait_s: float | None = None
     warning: str = ""
+    prefix: str = ""
 
 
 class Offer:
@@ -106,7 +108,13 @@ class Offer:
         return Problem(problems.TOO_LARGE, f"at most {self.max_body_bytes} bytes are taken")
 
     def order_of(
-        self, topic: str, caller: Caller, headers: Mapping[str, str], body: bytes
+        self,
+        topic: str,
+        caller: Caller,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        prefix: str = "",
     ) -> HttpOrder | Problem:
         """Return a submission as it is to be sent, or its refusal.
 
@@ -130,6 +138,7 @@ class Offer:
             message_key=headers.get("onceward-key"),
             wait_s=self.wait_s(_preferred(headers.get("prefer", ""))),
             warning=key.warning,
+            prefix=prefix,
         )
 
     def wait_s(self, asked: str | None) -> float | None:
@@ -163,10 +172,10 @@ def accepted(
         status: the request's status now.
         token: lets a browser follow it; empty for none.
     """
-    document = {**document_of(status, token), "idempotency_key": order.key}
+    document = {**document_of(status, token, order.prefix), "idempotency_key": order.key}
     is_awaited = order.wait_s is not None and status.state.is_final
     headers = {
-        "Location": f"/v1/requests/{order.request_id}",
+        "Location": f"{order.prefix}/v1/requests/{order.request_id}",
         **headers_of(status, now_ms),
         **({"Preference-Applied": "respond-async"} if order.wait_s is not None else {}),
         **({"Idempotent-Replayed": "true"} if is_repeat else {}),
@@ -194,12 +203,12 @@ def not_sent(order: HttpOrder, error: OncewardError) -> Problem:
     raise error
 
 
-def seen(status: Status, *, if_none_match: str | None, now_ms: int, token: str = "") -> HttpAnswer:
+def seen(status: Status, *, if_none_match: str | None, now_ms: int, prefix: str = "") -> HttpAnswer:
     """Return the answer to a question for a status."""
     headers = headers_of(status, now_ms)
     if if_none_match is not None and is_among(headers["ETag"], if_none_match):
         return HttpAnswer(304, headers=headers)
-    return HttpAnswer(200, json.dumps(document_of(status, token)).encode(), headers)
+    return HttpAnswer(200, json.dumps(document_of(status, prefix=prefix)).encode(), headers)
 
 
 def resendable(status: Status, if_match: str | None) -> Problem | None:
@@ -215,9 +224,9 @@ def resendable(status: Status, if_match: str | None) -> Problem | None:
     return None if is_among(etag_of(status), if_match) else Problem(problems.CHANGED)
 
 
-def document_of(status: Status, token: str = "") -> dict[str, object]:
+def document_of(status: Status, token: str = "", prefix: str = "") -> dict[str, object]:
     """Return the status document: that of `Status.as_dict`, with links."""
-    here = f"/v1/requests/{status.request_id}"
+    here = f"{prefix}/v1/requests/{status.request_id}"
     asked = f"?token={token}" if token else ""
     links = {"self": here, "events": f"{here}/events{asked}"}
     if _is_resendable(status):

@@ -22,12 +22,13 @@ HEARTBEAT = b":\n\n"
 
 
 async def events(
-    door: FrontDoor, request_id: str, *, last_event_id: str, heartbeat_s: float
+    door: FrontDoor, request_id: str, *, last_event_id: str, heartbeat_s: float, prefix: str = ""
 ) -> AsyncGenerator[bytes]:
     """Yield the stream; a comment where nothing has changed for so long.
 
     Args:
         last_event_id: the event that the browser has; empty for none.
+        prefix: the pages are below this path.
     """
     yield f"retry: {RETRY_MS}\n\n".encode()
     last = last_event_id
@@ -40,7 +41,7 @@ async def events(
                 yield HEARTBEAT
                 continue
             last = etag_of(status)
-            yield event_of(status, last)
+            yield event_of(status, last, prefix)
             if status.state.is_final:
                 return
 
@@ -50,7 +51,7 @@ def has_ended(status: Status, last_event_id: str) -> bool:
     return status.state.is_final and etag_of(status) == last_event_id
 
 
-def event_of(status: Status, etag: str) -> bytes:
+def event_of(status: Status, etag: str, prefix: str) -> bytes:
     """Return the event of a status."""
-    document = json.dumps(document_of(status))
+    document = json.dumps(document_of(status, prefix=prefix))
     return f"id: {etag}\nevent: status\ndata: {document}\n\n".encode()

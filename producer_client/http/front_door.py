@@ -124,7 +124,7 @@ class FrontDoor:
         return status if is_known and is_shown else Problem(problems.NOT_FOUND)
 
     async def look(
-        self, status: Status, *, if_none_match: str | None, wait_s: float | None
+        self, status: Status, *, if_none_match: str | None, wait_s: float | None, prefix: str
     ) -> HttpAnswer:
         """Return the answer to a question for a status; hold it until there is news.
 
@@ -132,6 +132,7 @@ class FrontDoor:
             status: as it was read.
             if_none_match: the tags of what the caller has read; None: nothing.
             wait_s: None: do not hold it.
+            prefix: the pages are below this path.
         """
 
         def is_news(one: Status) -> bool:
@@ -140,7 +141,7 @@ class FrontDoor:
 
         if wait_s and not is_news(status):
             status = await self.until(status.request_id, is_news, wait_s) or status
-        return seen(status, if_none_match=if_none_match, now_ms=epoch_ms())
+        return seen(status, if_none_match=if_none_match, now_ms=epoch_ms(), prefix=prefix)
 
     async def until(
         self, request_id: str, is_it: Callable[[Status], bool], wait_s: float
@@ -161,8 +162,11 @@ class FrontDoor:
                         break
         return status
 
-    async def resend(self, status: Status, if_match: str | None) -> HttpAnswer:
+    async def resend(self, status: Status, if_match: str | None, prefix: str) -> HttpAnswer:
         """Send a request again, where that may help, and return the answer.
+
+        Args:
+            prefix: the pages are below this path.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -181,4 +185,5 @@ class FrontDoor:
             log.warning("request.not_accepted", request_id=request_id, reason=str(error))
             return Problem(problems.UNKNOWN, more={"request_id": request_id}).answer()
         now = await self.client.status(request_id)
-        return HttpAnswer(202, json.dumps(document_of(now)).encode(), headers_of(now, epoch_ms()))
+        document = document_of(now, prefix=prefix)
+        return HttpAnswer(202, json.dumps(document).encode(), headers_of(now, epoch_ms()))

@@ -27,7 +27,7 @@ _PLACE = {"type": "string", "format": "uri-reference"}
 _KEY = {
     "type": "string",
     "pattern": r'^(?:"(?:[ !#-\[\]-~]|\\["\\]){1,255}"|[!#-+\--:<-~]{1,255})$',
-    "examples": ['"order-7"'],
+    "description": 'Names the action, in quotes: `"order-7"`.',
 }
 _STATUS: Part = {
     "type": "object",

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
@@ -61,6 +61,8 @@ class HttpCall:
             self.headers[name] = value if before is None else f"{before}\n{value}"
         self.address = request.client.host if request.client else ""
         self.caller: Caller | None = None
+        # Where an application has mounted the pages.
+        self.prefix: str = request.scope.get("root_path", "")
         self.request_id: str = request.path_params.get("request_id", "")
 
     @property
@@ -152,7 +154,7 @@ class Pages:
         body = await self._body(asked.request)
         if isinstance(body, Problem):
             return body
-        order = self._door.offer.order_of(topic, caller, asked.headers, body)
+        order = self._door.offer.order_of(topic, caller, asked.headers, body, prefix=asked.prefix)
         if isinstance(order, HttpOrder):
             asked.request_id = order.request_id
             return await self._door.submit(order)
@@ -162,10 +164,14 @@ class Pages:
         status = await self._known(asked)
         if isinstance(status, Problem):
             return status
+        wait = asked.query.get("wait")
+        if wait is not None and not wait.isdecimal():
+            return Problem(problems.MALFORMED, "wait is a number of seconds")
         return await self._door.look(
             status,
             if_none_match=asked.headers.get("if-none-match"),
-            wait_s=self._door.offer.wait_s(asked.query.get("wait")),
+            wait_s=self._door.offer.wait_s(wait),
+            prefix=asked.prefix,
         )
 
     async def _events(self, asked: HttpCall) -> Response | HttpAnswer | Problem:
@@ -175,8 +181,13 @@ class Pages:
         last = asked.headers.get("last-event-id", "")
         if has_ended(status, last):
             return HttpAnswer(204)  # an EventSource does not connect again
-        heartbeat_s = self._section.heartbeat_s
-        stream = events(self._door, asked.request_id, last_event_id=last, heartbeat_s=heartbeat_s)
+        stream = events(
+            self._door,
+            asked.request_id,
+            last_event_id=last,
+            heartbeat_s=self._section.heartbeat_s,
+            prefix=asked.prefix,
+        )
         return EventStream(stream, self._metrics)
 
     async def _resend(self, asked: HttpCall) -> HttpAnswer | Problem:
@@ -188,7 +199,7 @@ class Pages:
             return status
         if not caller.submits_to(status.topic or ""):
             return Problem(problems.NOT_ALLOWED)
-        return await self._door.resend(status, asked.headers.get("if-match"))
+        return await self._door.resend(status, asked.headers.get("if-match"), asked.prefix)
 
     async def _openapi(
         self, described: Mapping[str, object], asked: HttpCall
@@ -197,8 +208,8 @@ class Pages:
         caller = await self._caller(asked)
         if (refused := self._too_many(self._reads, asked, caller)) is not None:
             return refused
-        place = asked.request.scope.get("root_path") or "/"
-        body = json.dumps({**described, "servers": [{"url": place}]}).encode()
+        servers = [{"url": asked.prefix or "/"}]
+        body = json.dumps({**described, "servers": servers}).encode()
         return HttpAnswer(200, body, DESCRIBED)
 
     async def _known(self, asked: HttpCall) -> Status | Problem:
@@ -291,14 +302,15 @@ def app(door: FrontDoor, pages: Pages, metrics: DoorMetrics) -> Starlette:
             yield
 
     async def live(_: Request) -> Response:
-        return Response("live\n")
+        return PlainTextResponse("live\n")
 
     async def ready(_: Request) -> Response:
         try:
             await door.client.status("-")
         except (RedisUnavailable, ClientClosed) as error:
-            return Response(f"{error}\n", 503)
-        return Response("draining\n", 503) if door.is_draining else Response("ready\n")
+            return PlainTextResponse(f"{error}\n", 503)
+        is_ready = not door.is_draining
+        return PlainTextResponse("ready\n") if is_ready else PlainTextResponse("draining\n", 503)
 
     async def scrape(_: Request) -> Response:
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)

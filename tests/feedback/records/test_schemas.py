@@ -247,6 +247,27 @@ def test_a_model_that_has_no_schema_shows_no_name() -> None:
     assert fault == "value is not a Odd: *: int_parsing"
 
 
+_PART = {"properties": {"part": {"$ref": "#/$defs/part"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "other", "shown"),
+    [
+        ({"items": {"$ref": "other.json"}}, {"type": "string"}, {"items": {"type": "string"}}),
+        ({"$defs": {"part": _PART}}, {}, {"$defs": {"part": {"properties": {"part": _PART}}}}),
+        # Nobody who has only this schema could follow the reference that is left.
+        ({"items": {"$ref": "other.json"}}, {"items": {"$ref": "other.json"}}, {}),
+        ({"items": {"$ref": "other.json#/$defs/part"}}, {"$defs": {"part": _PART}}, {}),
+    ],
+)
+def test_others_are_shown_a_schema_that_stands_alone(
+    tmp_path: Path, schema: object, other: object, shown: object
+) -> None:
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    assert SchemaFile(tmp_path / "schema.json").document() == shown
+
+
 def test_who_validates_nothing_does_not_pay_for_the_library() -> None:
     asked = "import sys, consumer, producer_client; print('jsonschema_rs' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)

@@ -38,7 +38,10 @@ METHODS = ("get", "post")
 PAYMENT = {
     "type": "object",
     "required": ["amount"],
-    "properties": {"amount": {"$ref": "money.json#/$defs/amount"}, "parts": {"$ref": "#/$defs/part"}},
+    "properties": {
+        "amount": {"$ref": "money.json#/$defs/amount"},
+        "parts": {"$ref": "#/$defs/part"},
+    },
     "$defs": {"part": {"type": "object", "properties": {"parts": {"$ref": "#/$defs/part"}}}},
 }
 MONEY = {"$defs": {"amount": {"type": "integer", "minimum": 1}}}
@@ -208,13 +211,6 @@ def test_a_stranger_is_not_shown_it(tmp_path: Path) -> None:
     assert known.json()["servers"] == [{"url": "/"}]
 
 
-def test_below_a_prefix_it_says_so() -> None:
-    door = _door(topics=["payments"])
-    found = Starlette()
-    found.mount("/pay", _app(door))
-    assert _get(found, "/pay/openapi.json").json()["servers"] == [{"url": "/pay"}]
-
-
 def _get(found: Starlette, path: str, **headers: str) -> httpx.Response:
     async def get() -> httpx.Response:
         transport = httpx.ASGITransport(app=found)
@@ -271,6 +267,7 @@ def test_answers_are_as_described(front: Served) -> None:
         (200, one, seen),
         (304, one, front.http.get(place, headers={"If-None-Match": failed.headers["ETag"]})),
         (200, one, front.http.get(place, headers=known)),
+        *((400, one, front.http.get(f"{place}?wait={wait}")) for wait in ("-1", "x", "", "1.5")),
         (404, one, front.http.get(f"/v1/requests/{request_id_of('', 'nobody')}")),
         (404, f"{one}/events", front.http.get(f"{place}x/events")),
         (428, f"{one}/resend", front.http.post(resend)),
