@@ -37,8 +37,9 @@ class LetterReader:
     Args:
         topics: only the letters of these topics; all topics by default.
         dlqs: dead letter topics by their own names, of any writer; they replace the group's own.
-        read: topics that the group has certainly read: Kafka lists none that we may not see, so
-            their dead letter topics are asked for by name, and a hidden one is refused.
+        read: topics that the group has certainly read. Kafka lists none that we may not see, so
+            their dead letter topics are asked for by name, and a hidden one is refused; so are
+            those of the topics in the group's committed offsets.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class LetterReader:
             since_ms: epoch ms; letters that failed before may be left out.
 
         Raises:
-            NotAvailable: Kafka is away, or a named topic does not exist.
+            NotAvailable: Kafka is away, a named topic does not exist, or a right is missing.
         """
         from_ms = None if since_ms is None else since_ms - CLOCKS_APART_MS
         return self._scan.spans(self._names(), since_ms=from_ms)
@@ -94,7 +95,9 @@ class LetterReader:
             # Before its first failure a topic has no dead letter topic.
             sources = self._known(self._topics, there, there | self._sources(there))
             return [*map(self._letters_of, sources)]
-        own = self._sources(there) | self._read
+        # A group that reads dead letters has committed offsets there, and no letters of letters.
+        committed = {source_topic(one, self._group) for one in self._scan.committed_topics()}
+        own = self._sources(there) | self._read | committed - {""}
         if not own and (refusal := self._scan.why_unseen(there, self._letters_of)) is not None:
             raise refusal
         return sorted(map(self._letters_of, own))

@@ -82,8 +82,14 @@ class Administrator(Protocol):
     def offsets_at(self, partitions: Collection[Partition], epoch_ms: int) -> dict[Partition, int]:
         """Return the offset of the first record that is not before a time; -1: none is."""
 
-    def group_offsets(self, asked: Mapping[str, Collection[Partition]]) -> dict[Partition, int]:
-        """Return the offsets that groups have committed; a partition without one is absent."""
+    def group_offsets(
+        self, asked: Mapping[str, Collection[Partition] | None]
+    ) -> dict[Partition, int]:
+        """Return the offsets that groups have committed; a partition without one is absent.
+
+        Args:
+            asked: the partitions of each group; None: all of topics that this user may see.
+        """
 
     def close(self) -> None:
         """Close the connection."""

@@ -93,14 +93,11 @@ class KafkaQuestions:
         where no record is so late."""
         return _patiently(lambda: self._admin.offsets_at(partitions, epoch_ms))
 
-    def group_offsets(self, asked: Mapping[str, Iterable[Partition]]) -> dict[Partition, int]:
-        """Return the offsets that groups have committed; a partition without one is absent.
-
-        Args:
-            asked: the partitions of each group.
-        """
-        wanted = {group: [*partitions] for group, partitions in asked.items()}
-        return _patiently(lambda: self._admin.group_offsets(wanted))
+    def group_offsets(
+        self, asked: Mapping[str, Collection[Partition] | None]
+    ) -> dict[Partition, int]:
+        """Return the offsets that groups have committed; see `Administrator`."""
+        return _patiently(lambda: self._admin.group_offsets(asked))
 
     def _offsets(self, partitions: Collection[Partition], mark: OffsetMark) -> dict[Partition, int]:
         return _patiently(lambda: self._admin.offsets(partitions, mark))

@@ -161,7 +161,9 @@ class ConfluentAdministrator:
         at = _LIBRARY.OffsetSpec.for_timestamp(epoch_ms)
         return self._offsets(partitions, at, IsolationLevel.READ_UNCOMMITTED)
 
-    def group_offsets(self, asked: Mapping[str, Collection[Partition]]) -> dict[Partition, int]:
+    def group_offsets(
+        self, asked: Mapping[str, Collection[Partition] | None]
+    ) -> dict[Partition, int]:
         """Return the offsets that groups have committed."""
         with closing(self._other()) as other:
             return other.group_offsets(asked)

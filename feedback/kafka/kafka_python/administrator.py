@@ -115,10 +115,12 @@ class KafkaPythonAdministrator:
         """Return the offset of the first record that is not before a time."""
         return self._offsets(partitions, epoch_ms, IsolationLevel.READ_UNCOMMITTED)
 
-    def group_offsets(self, asked: Mapping[str, Collection[Partition]]) -> dict[Partition, int]:
+    def group_offsets(
+        self, asked: Mapping[str, Collection[Partition] | None]
+    ) -> dict[Partition, int]:
         """Return the offsets that groups have committed."""
         wanted = {
-            group: [TopicPartition(*one) for one in partitions]
+            group: None if partitions is None else [TopicPartition(*one) for one in partitions]
             for group, partitions in asked.items()
         }
         with faults(self._settings):

@@ -6,7 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kafka.admin import ResourceType
+from kafka import TopicPartition
+from kafka.admin import ACLOperation, KafkaAdminClient, ResourceType
 
 from consumer.dlq.redrive.batch_sender import opened_statuses
 from consumer.dlq.redrive.endings import print_ending
@@ -18,6 +19,8 @@ from feedback.rights.needed import Role
 from feedback.status import State
 from producer_client import Client
 from tests.consumer.ops.rights.stage import RightsStage, rights_stage
+from tests.eventually import eventually
+from tests.offsets import committed
 from tests.stack.secured_stack import Secured
 
 pytestmark = pytest.mark.usefixtures("no_given_servers")
@@ -35,18 +38,57 @@ READERS = (
 @pytest.mark.timeout(300)
 def test_letters_that_are_hidden_are_not_counted_as_none(secured: Secured, tmp_path: Path) -> None:
     with rights_stage(secured, tmp_path) as stage:
-        stage.migrate()
-        for role in (Role.WORKER, Role.CLIENT, Role.OPERATOR):
-            stage.grant(role)
-        stage.worker().told("worker.started")
-        with Client(stage.settings(Role.CLIENT)) as client:
-            name = client.send(b"rejected").request_id
-            assert client.wait(name, timeout_s=60).state is State.FAILED
+        name = failed(stage)
         require_redis(stage, name)
         stage.secured.kafka.take_away(Role.OPERATOR, ResourceType.TOPIC)
         require_refused(stage)
         shown = stage.command("consumer.dlq", "show", name, role=Role.OPERATOR)
         assert "lacks a right" in shown.stdout, shown
+
+
+@pytest.mark.timeout(300)
+def test_one_of_two_topics_of_letters_that_is_hidden_is_named(
+    secured: Secured, tmp_path: Path
+) -> None:
+    """Without a journal too, which the group's committed offsets stand in for."""
+    with rights_stage(secured, tmp_path) as stage:
+        stage.make_beside()
+        failed(stage)
+        await_committed(stage, stage.topics["pay"])
+        kafka, prefix = stage.secured.kafka, f"{stage.topics['pay']}.{stage.group}."
+        for words in READERS:
+            seen = stage.command("consumer.dlq", *words, role=Role.OPERATOR)
+            assert seen.returncode == ExitCode.FINE, (words, seen)
+        kafka.take_away(Role.OPERATOR, ResourceType.TOPIC, prefix)
+        for words in READERS:
+            ran = stage.command("consumer.dlq", *words, role=Role.OPERATOR)
+            assert (ran.returncode, ran.stdout) == (ExitCode.NOT_AVAILABLE, ""), (words, ran)
+            assert f"{prefix}dlq" in ran.stderr, ran.stderr
+        kafka.take_away(Role.OPERATOR, ResourceType.GROUP, stage.group, ACLOperation.DESCRIBE)
+        for words in READERS:
+            ran = stage.command("consumer.dlq", *words, role=Role.OPERATOR)
+            assert (ran.returncode, ran.stdout) == (ExitCode.NOT_AVAILABLE, ""), (words, ran)
+            assert f"allow it the group {stage.group}, with Describe" in ran.stderr, ran.stderr
+
+
+def failed(stage: RightsStage) -> str:
+    """Return a request that a worker has failed; operator, worker and client have all rights."""
+    stage.migrate()
+    for role in (Role.WORKER, Role.CLIENT, Role.OPERATOR):
+        stage.grant(role)
+    stage.worker().told("worker.started")
+    with Client(stage.settings(Role.CLIENT)) as client:
+        name = client.send(b"rejected", key=b"k").request_id
+        assert client.wait(name, timeout_s=60).state is State.FAILED
+    return name
+
+
+def await_committed(stage: RightsStage, topic: str) -> None:
+    with KafkaAdminClient(bootstrap_servers=stage.secured.kafka.plain) as admin:
+        place = TopicPartition(topic, 0)
+        eventually(
+            lambda: committed(admin, stage.group, place) >= 0, timeout_s=60, what="an offset"
+        )
 
 
 def require_redis(stage: RightsStage, name: str) -> None:

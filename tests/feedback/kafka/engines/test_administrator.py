@@ -114,6 +114,7 @@ def test_groups_their_offsets_and_their_end(
     places = [(name, 0), (name, 1)]
     assert group in admin.groups()
     assert admin.group_offsets({group: places, f"{group}-none": places}) == {(name, 1): 7}
+    assert admin.group_offsets({group: None}) == {(name, 1): 7}
     with suppress(KafkaFault):  # some libraries say it
         admin.delete_groups([group])
     assert group in admin.groups()
