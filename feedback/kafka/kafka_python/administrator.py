@@ -122,7 +122,10 @@ class KafkaPythonAdministrator:
         wanted = {
             group: None if partitions is None else [TopicPartition(*one) for one in partitions]
             for group, partitions in asked.items()
+            if partitions is None or partitions
         }
+        if not wanted:
+            return {}
         with faults(self._settings):
             found = self._admin.list_group_offsets(wanted)
         return {
