@@ -9,6 +9,7 @@ from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.letter import Letter
 from consumer.journal.lookup import Lookup
 from feedback.errors import NotAvailable
+from feedback.kafka.questions import committed_topics
 from feedback.kafka.scan import KafkaScan, OffsetSpan, OffsetSpans, ScanPage
 from feedback.kafka.values import Partition
 from feedback.records.dead_letter_topics import (
@@ -50,6 +51,7 @@ class LetterReader:
         dlqs: Collection[str] = (),
         read: Collection[str] = (),
     ) -> None:
+        self._settings = settings
         self._group = settings.group
         self._topics = frozenset(topics)
         self._dlqs = frozenset(dlqs)
@@ -96,7 +98,7 @@ class LetterReader:
             sources = self._known(self._topics, there, there | self._sources(there))
             return [*map(self._letters_of, sources)]
         # A group that reads dead letters has committed offsets there, and no letters of letters.
-        committed = {source_topic(one, self._group) for one in self._scan.committed_topics()}
+        committed = {source_topic(one, self._group) for one in committed_topics(self._settings)}
         own = self._sources(there) | self._read | committed - {""}
         if not own and (refusal := self._scan.why_unseen(there, self._letters_of)) is not None:
             raise refusal

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from feedback.clock import monotonic_s
-from feedback.errors import NotAvailable
+from feedback.errors import NotAvailable, SecurityKind
 from feedback.kafka.admin import administrator
 from feedback.kafka.administrator import Administrator, OffsetMark, TopicDescription
 from feedback.kafka.errors import GroupRefused, KafkaFault, TopicAbsent, TopicRefused
 from feedback.kafka.values import Partition
+from feedback.security import KAFKA, fault
 from feedback.settings.settings import KafkaSection
 
 TIMEOUT_MS = 30_000
@@ -117,6 +118,22 @@ def asking(settings: KafkaSection) -> Iterator[KafkaQuestions]:
             raise _no_right(settings, error, "Describe and Read on the topics") from error
         except GroupRefused as error:
             raise _no_right(settings, error, "Describe on the group") from error
+
+
+def committed_topics(settings: KafkaSection) -> set[str]:
+    """Return the topics of the group's committed offsets, as far as this user may see them.
+
+    Raises:
+        KafkaFault: Kafka did not answer, or this user may not ask about the group.
+    """
+    try:
+        with administrator(settings, timeout_s=TIMEOUT_MS / 1000) as admin:
+            offsets = KafkaQuestions(admin).group_offsets({settings.group: None})
+    except GroupRefused as error:
+        more = f"allow it the group {settings.group}, with Describe"
+        why = fault(SecurityKind.RIGHT, KAFKA, error.words, more=more)
+        raise GroupRefused(f"the topics that the group reads: {why.said}").because(why) from error
+    return {topic for topic, _ in offsets}
 
 
 def _described(name: str, found: TopicDescription | KafkaFault) -> TopicDescription:

@@ -17,7 +17,7 @@ from feedback.kafka.administrator import Administrator, OffsetMark, TopicDescrip
 from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import TopicAbsent, TopicRefused
 from feedback.kafka.partition_reader import PartitionReader, ReadingPlan
-from feedback.kafka.sight import committed_topics, why_unseen
+from feedback.kafka.sight import why_unseen
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -97,11 +97,6 @@ class KafkaScan:
         """
         with administrator(self._settings, timeout_s=self._timeout_s) as admin:
             return sorted(admin.topics())
-
-    def committed_topics(self) -> set[str]:
-        """See `feedback.kafka.sight`."""
-        with administrator(self._settings, timeout_s=self._timeout_s) as admin:
-            return committed_topics(admin, self._settings.group)
 
     def why_unseen(
         self, there: Collection[str], beside: Callable[[str], str]

@@ -1,7 +1,7 @@
-"""Whether a list without a topic of a kind proves that there is none.
+"""Whether a list without any topic of a kind proves that there is none.
 
 Kafka's list leaves out the topics that a user may not see, and says so only when it is asked by
-name. So names are needed: a group's committed offsets have those of the topics that it reads.
+name.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection
 
 from feedback.errors import SecurityKind
 from feedback.kafka.administrator import Administrator, TopicDescription
-from feedback.kafka.errors import GroupRefused, TopicAbsent, TopicRefused
-from feedback.kafka.questions import KafkaQuestions
+from feedback.kafka.errors import TopicAbsent, TopicRefused
 from feedback.security import KAFKA, fault
 
 # A topic that nobody has: who may see it, may see all.
@@ -41,18 +40,3 @@ def why_unseen(
         return None
     why = fault(SecurityKind.RIGHT, KAFKA, more=f"allow it the topics {beside('<topic>')}")
     return TopicRefused(f"no topic of this kind may be seen: {why.said}").because(why)
-
-
-def committed_topics(admin: Administrator, group: str) -> set[str]:
-    """Return the topics of a group's committed offsets; Kafka leaves out hidden topics here too.
-
-    Raises:
-        KafkaFault: Kafka did not answer, or this user may not ask about the group.
-    """
-    try:
-        offsets = KafkaQuestions(admin).group_offsets({group: None})
-    except GroupRefused as error:
-        more = f"allow it the group {group}, with Describe"
-        why = fault(SecurityKind.RIGHT, KAFKA, error.words, more=more)
-        raise GroupRefused(f"the topics that the group reads: {why.said}").because(why) from error
-    return {topic for topic, _ in offsets}
