@@ -76,7 +76,7 @@ _PROBLEM: Part = {
 }
 _HEADERS: Part = {
     "Accept": {"description": "The content types that are taken.", "schema": _TEXT},
-    "ETag": {"description": "Changes with the status.", "required": True, "schema": _TEXT},
+    "ETag": {"description": "Changes with the document.", "required": True, "schema": _TEXT},
     "Idempotent-Replayed": {"description": "It is a repeat.", "schema": {"const": "true"}},
     "Location": {"description": "The request's page.", "required": True, "schema": _PLACE},
     "Preference-Applied": {"description": "It has waited.", "schema": _TEXT},
@@ -252,7 +252,7 @@ def _pages_of_the_door() -> Part:
         "/openapi.json": {
             "get": {"operationId": "openapi", "responses": {"200": here, **_refusals()}}
         },
-        "/onceward.js": _public("browser-module", ("200",), "text/javascript"),
+        "/onceward.js": _public("browser-module", ("200",), "text/javascript", "ETag"),
     }
 
 
@@ -264,8 +264,9 @@ def _probes() -> Part:
     }
 
 
-def _public(name: str, statuses: tuple[str, ...], content_type: str) -> Part:
-    answer = {"description": name, "content": {content_type: {"schema": _TEXT}}}
+def _public(name: str, statuses: tuple[str, ...], content_type: str, *headers: str) -> Part:
+    content = {content_type: {"schema": _TEXT}}
+    answer = {"description": name, "headers": _headers(*headers), "content": content}
     responses = dict.fromkeys(statuses, answer)
     return {"get": {"operationId": name, "security": [], "responses": responses}}
 
