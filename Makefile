@@ -119,6 +119,10 @@ bench-journal: setup ## write-ahead log, sizes and requests/s of the journal on 
 bench-journal-size: setup ## the journal on PostgreSQL with 10 million ended requests
 	$(RUN) -m tests.bench.journal.at_size $(ARGS)
 
+.PHONY: bench-http
+bench-http: setup ## the front door: submissions, status reads, event streams; ARGS="--streams 1000"
+	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.http $(ARGS)
+
 .PHONY: bench-statuses
 bench-statuses: setup ## memory of a request's status in Redis, by state
 	$(RUN) -m tests.bench.statuses $(ARGS)
