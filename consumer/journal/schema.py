@@ -75,7 +75,9 @@ def check_version(connection: Connection) -> None:
     Raises:
         JournalVersionError: there are none, older or newer ones.
     """
-    found = _version(connection)
+    # Without tables the statement fails: its session finds out whether a schema hides them.
+    value = read_value(connection, meta, _VERSION)
+    found = None if value is None else int(value)
     if found != SCHEMA_VERSION:
         raise JournalVersionError(found, SCHEMA_VERSION)
 

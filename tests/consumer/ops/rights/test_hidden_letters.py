@@ -40,6 +40,7 @@ def test_letters_that_are_hidden_are_not_counted_as_none(secured: Secured, tmp_p
     with rights_stage(secured, tmp_path) as stage:
         name = failed(stage)
         require_redis(stage, name)
+        require_schema(stage)
         stage.secured.kafka.take_away(Role.OPERATOR, ResourceType.TOPIC)
         require_refused(stage)
         shown = stage.command("consumer.dlq", "show", name, role=Role.OPERATOR)
@@ -108,6 +109,15 @@ def require_redis(stage: RightsStage, name: str) -> None:
         statuses.reopened([name], [None])
         assert "lacks a right" in statuses.refusal and "'eval' command" in statuses.refusal
     stage.secured.redis.set_user(Role.OPERATOR, "+eval")
+
+
+def require_schema(stage: RightsStage) -> None:
+    """Return when tables in a schema that is hidden are not said to be missing."""
+    stage.run_sql(f"REVOKE USAGE ON SCHEMA public FROM {Role.OPERATOR}")
+    ran = stage.command("consumer.dlq", "redrives", role=Role.OPERATOR)
+    assert (ran.returncode, ran.stdout) == (ExitCode.NOT_AVAILABLE, ""), ran
+    assert "GRANT USAGE ON SCHEMA public" in ran.stderr, ran
+    stage.run_sql(f"GRANT USAGE ON SCHEMA public TO {Role.OPERATOR}")
 
 
 def test_a_redrive_whose_statuses_redis_refused_says_why(
