@@ -118,11 +118,12 @@ async def streams(door: Door, sizes: Sizes) -> Measured:
     """Open event streams, change some of their requests, and time each change to its event."""
     request_ids = await _accepted(door, sizes.streams, sizes.connections)
     found = [Stream(one) for one in request_ids]
-    began_s = time.perf_counter()
+    began = _reading(door)
     await _open(door, found, sizes.connections)
-    print(f"{len(found)} streams opened in {time.perf_counter() - began_s:.1f} s", flush=True)
-    changed = found[:: max(1, len(found) // MOST_CHANGES)][:MOST_CHANGES]
     before = _reading(door)
+    took_s, cpu_s = before.at_s - began.at_s, cost(began, before).cpu_s["door"]
+    print(f"{len(found)} streams opened in {took_s:.1f} s, {cpu_s:.1f} s of the door", flush=True)
+    changed = found[:: max(1, len(found) // MOST_CHANGES)][:MOST_CHANGES]
     timed = await _tell(door, changed)
     after = _reading(door)
     rss_mib = door.rss_mib
