@@ -354,8 +354,9 @@ class ConfluentMember:
         self._polled = [
             one for one in self._polled if (one.topic(), one.partition()) not in partitions
         ]
+        # librdkafka keeps a pause beyond the assignment: nobody would end it when they come back.
+        self.resume(partitions)
         self._assigned -= partitions
-        self._paused -= partitions
         for one in partitions:
             self._next.pop(one, None)
             self._seeks.pop(one, None)

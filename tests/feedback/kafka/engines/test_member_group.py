@@ -48,6 +48,32 @@ def test_partitions_that_are_taken_away_are_read_again_from_where_their_owner_sa
     assert first.member.assigned() == {*ends} - {moved}
 
 
+@pytest.mark.parametrize("assignor", ["eager", "cooperative"])
+def test_a_partition_that_was_paused_when_it_went_is_read_when_it_comes_back(
+    make_member: MakeMember, topic: MakeTopic, servers: Servers, assignor: str
+) -> None:
+    name = topic(2)
+    both = [(name, 0), (name, 1)]
+    first = make_member(name, assignor=assignor)
+    first.join(2)
+    first.member.pause(both)
+    second = make_member(name, assignor=assignor)
+
+    def is_shared() -> bool:
+        second.poll(0.02), first.poll(0.02)
+        return len(first.member.assigned()) == len(second.member.assigned()) == 1
+
+    eventually(is_shared, timeout_s=LIMIT_S)
+    (moved,) = second.member.assigned()
+    second.close()
+    first.join(2)
+    assert moved not in first.member.paused()
+    first.member.resume(first.member.paused())
+    for _, number in both:
+        write(servers.kafka, name, VALUES, partition=number)
+    assert {one.partition for one in first.read(2 * len(VALUES))} == {0, 1}
+
+
 def test_members_of_both_libraries_share_a_group(
     make_member: MakeMember, topic: MakeTopic, engine: str
 ) -> None:
