@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from feedback import __version__
 from feedback.console.commands import Group, config_option, json_option, settings_of
 from feedback.console.printable import printable
 from feedback.errors import ExitCode, SettingsError
@@ -18,6 +19,7 @@ EACH_TOPIC = "*"
 
 
 @click.group(cls=Group)
+@click.version_option(__version__)
 def keys() -> None:
     """Makes, lists and revokes the API keys of the front door.
 

@@ -31,12 +31,16 @@ ARGUMENTS = {
     "audit prune": "",
     "audit report": "",
     "audit run": "",
+    "client keys create": "shop",
+    "client keys list": "",
+    "client keys revoke": "7c3e9d3a",
     "client outbox list": "",
     "client outbox migrate": "",
     "client outbox retry": "--all",
     "client relay": "",
     "client resend": "--once",
     "client send": "{} --topic payments",
+    "client serve": "",
     "client status": "a",
     "client wait": "a --timeout 1",
     "dev": "",
@@ -63,7 +67,13 @@ ARGUMENTS = {
 }
 WITHOUT_SETTINGS = {"audit package", "help", "init"}
 # They read files alone.
-WITHOUT_SERVERS = {*WITHOUT_SETTINGS, "audit prune", "audit report", "worker rights"}
+WITHOUT_SERVERS = {
+    *WITHOUT_SETTINGS,
+    *("audit prune", "audit report", "worker rights"),
+    *("client keys create", "client keys list", "client keys revoke"),
+}
+# It serves all the same: 503 says what a caller may do meanwhile.
+ANSWERING = {"client serve"}
 # Kafka's own limit, several times.
 SLOW = {"audit run", "dlq export", "dlq list", "worker check"}
 
@@ -86,7 +96,7 @@ REQUIRING = [name for name in COMMANDS if any(one.required for one in ALL[name].
 ASKING = [
     pytest.param(name, marks=pytest.mark.long) if name in SLOW else name
     for name in COMMANDS
-    if name not in WITHOUT_SERVERS
+    if name not in WITHOUT_SERVERS | ANSWERING
 ]
 
 

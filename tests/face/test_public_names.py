@@ -17,6 +17,7 @@ import producer_client
 from tests.documents import ROOT, examples
 
 OURS = ("consumer", "feedback", "onceward", "producer_client", "spark_audit")
+PUBLIC = ("onceward", "onceward.http", "onceward.testing")
 FACES = (consumer, onceward, producer_client)
 # Programs as users write them.
 PROGRAMS = ("tests/demo/handlers.py", "tests/producer_client/fastapi_example.py")
@@ -40,7 +41,7 @@ def programs() -> dict[str, str]:
 def test_a_program_imports_public_names_of_public_packages(place: str, program: str) -> None:
     found = [one for one in imports_of(ast.parse(program)) if one[0].split(".")[0] in OURS]
     for module, name in found:
-        assert module in ("onceward", "onceward.testing"), f"{place}: {module}.{name}"
+        assert module in PUBLIC, f"{place}: {module}.{name}"
         assert name in importlib.import_module(module).__all__
 
 

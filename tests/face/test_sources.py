@@ -41,6 +41,7 @@ ANSWERS = {
 # They work, and answer nothing; or ask no journal.
 SILENT = {
     *("client outbox migrate", "client outbox retry", "client relay", "client resend"),
+    *("client keys create", "client keys list", "client keys revoke", "client serve"),
     *("client send", "client status", "client wait", "dev", "dlq expire", "help"),
     "init",
     *("worker check", "worker migrate", "worker prune", "worker rights"),
