@@ -64,16 +64,8 @@ class AsyncHandle:
     ) -> AsyncHandle:
         """Return the handle of a sent request."""
         _, attempt, deadline_at, reopens = sent.envelope
-        return cls(
-            sent.request_id,
-            client,
-            sent.payload,
-            deadline_at,
-            attempt,
-            reopens,
-            is_new=sent.is_new,
-            written_at=written_at,
-        )
+        facts = (sent.payload, deadline_at, attempt, reopens, sent.is_new)
+        return cls(sent.request_id, client, *facts, written_at)
 
     async def status(self) -> Status:
         """Return the known status; UNKNOWN where that is the failure that this sending reopened.

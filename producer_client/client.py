@@ -71,16 +71,8 @@ class Handle:
     def of(cls, sent: Prepared, client: Client, *, written_at: int | None = None) -> Handle:
         """Return the handle of a sent request."""
         _, attempt, deadline_at, reopens = sent.envelope
-        return cls(
-            sent.request_id,
-            client,
-            sent.payload,
-            deadline_at,
-            attempt,
-            reopens,
-            is_new=sent.is_new,
-            written_at=written_at,
-        )
+        facts = (sent.payload, deadline_at, attempt, reopens, sent.is_new)
+        return cls(sent.request_id, client, *facts, written_at)
 
     def status(self) -> Status:
         """Return the known status; UNKNOWN where that is the failure that this sending reopened.
