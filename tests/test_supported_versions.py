@@ -50,7 +50,8 @@ def test_python_packages_and_brokers_are_those_that_are_locked() -> None:
     }
     for package, program in packages.items():
         assert locked(package) == said_of(program)
-    assert locked("django").startswith(f"{said_of('Django')}.")
+    for program in ("Django", "Flask", "Starlette"):
+        assert locked(program.lower()).startswith(f"{said_of(program)}.")
     assert f"<kafka.version>{said_of('Kafka brokers')}</kafka.version>" in POM
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")

@@ -1,7 +1,10 @@
 """The front door: HTTP for front-ends that submit a request and follow it.
 
-A submission: `starlette_app` (the request) → `door` (the rules, pure) → `front_door` (one
-`AsyncClient` sends) → `door` (the answer). `serve` is the process around it.
+A submission: `pages` (the request) → `door` (the rules, pure) → `front_door` (one `AsyncClient`
+sends) → `door` (the answer). `serve` is the process around it.
+
+- `starlette_app`, `flask_blueprint`, `django_urls`: the pages in a framework. `threads` lets the
+  last two call them.
 
 - `idempotency_key`, `ids`, `problems`, `rates`: parts of the rules; pure.
 - `events`: the stream of a request; `metrics`: the counters; `openapi`: all pages as a document.

@@ -46,7 +46,7 @@ class DoorMetrics:
         """Count one answer.
 
         Args:
-            page: submit, status, events, resend or openapi.
+            page: its name in `PAGES`.
         """
         self._answers.labels(page, str(status)).inc()
         self._seconds.labels(page).observe(seconds)

@@ -24,7 +24,7 @@ from producer_client.async_client import AsyncClient
 from producer_client.http.callers import Authentication
 from producer_client.http.front_door import FrontDoor
 from producer_client.http.metrics import DoorMetrics
-from producer_client.http.starlette_app import Pages, app
+from producer_client.http.starlette_app import app
 
 log = EventLog("onceward.http")
 
@@ -134,10 +134,9 @@ def serve(settings: Settings, authentication: Authentication, listening: socket.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     metrics = DoorMetrics()
     door = FrontDoor(AsyncClient(settings))
-    pages = Pages(door, authentication, metrics)
     BoundedHttp.head_s = section.body_timeout_s
     config = uvicorn.Config(
-        app(door, pages, metrics),
+        app(door, authentication, metrics),
         http=BoundedHttp,
         ws="none",
         loop="uvloop",

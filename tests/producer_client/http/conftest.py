@@ -21,7 +21,7 @@ from producer_client.http.callers import ANONYMOUS, Caller
 from producer_client.http.front_door import FrontDoor
 from producer_client.http.metrics import DoorMetrics
 from producer_client.http.serve import BoundedHttp, listen
-from producer_client.http.starlette_app import Pages, app
+from producer_client.http.starlette_app import app
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.records import records_of
@@ -42,8 +42,10 @@ class NamedByHeader:
 class AppServer:
     """An application in a thread, and a client of it."""
 
-    def __init__(self, served_app: Any) -> None:
-        config = uvicorn.Config(served_app, http=BoundedHttp, ws="none", log_config=None)
+    def __init__(self, served_app: Any, *, lifespan: Any = "auto") -> None:
+        config = uvicorn.Config(
+            served_app, http=BoundedHttp, ws="none", log_config=None, lifespan=lifespan
+        )
         self._server = uvicorn.Server(config)
         listening = listen("127.0.0.1", 0)
         self.address = listening.getsockname()[:2]
@@ -74,9 +76,8 @@ class Served:
         self.worker = Worker(redis, settings.kafka.group, settings.redis)
         self.door = FrontDoor(AsyncClient(settings))
         metrics = DoorMetrics()
-        pages = Pages(self.door, NamedByHeader(), metrics)
         BoundedHttp.head_s = settings.http.body_timeout_s
-        self._server = AppServer(app(self.door, pages, metrics))
+        self._server = AppServer(app(self.door, NamedByHeader(), metrics))
         self.address = self._server.address
         self.http = self._server.http
 

@@ -29,7 +29,7 @@ from producer_client.http.keys import KeyFile
 from producer_client.http.metrics import DoorMetrics
 from producer_client.http.openapi import document
 from producer_client.http.problems import KINDS, TYPE
-from producer_client.http.starlette_app import Pages, app, routes
+from producer_client.http.starlette_app import app, routes
 from tests.kit.file_rights import everything_allowed
 from tests.producer_client.http.conftest import Served, served
 from tests.stack import Servers
@@ -62,7 +62,7 @@ def _door(**section: Any) -> FrontDoor:
 
 def _app(door: FrontDoor) -> Starlette:
     metrics = DoorMetrics()
-    return app(door, Pages(door, authentication_of(door.client.settings.http), metrics), metrics)
+    return app(door, authentication_of(door.client.settings.http), metrics)
 
 
 def _document(*, has_probes: bool = True, **section: Any) -> dict[str, Any]:

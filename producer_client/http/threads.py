@@ -1,0 +1,185 @@
+"""The pages for a framework of threads: one loop in each process, which all its threads ask.
+
+The loop and its client begin with the first call, since a server may fork before it serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from feedback.clock import monotonic_s
+from feedback.errors import OncewardError
+from feedback.settings.settings import Settings, load
+from producer_client.async_client import AsyncClient
+from producer_client.http.answers import HttpAnswer
+from producer_client.http.callers import Caller
+from producer_client.http.door import Offer
+from producer_client.http.front_door import FrontDoor
+from producer_client.http.metrics import DoorMetrics
+from producer_client.http.pages import HttpCall, HttpStream, PageAt, Pages
+
+T = TypeVar("T")
+
+
+class _Running(NamedTuple):
+    pid: int
+    loop: asyncio.AbstractEventLoop
+    thread: threading.Thread
+    door: FrontDoor
+    pages: Pages
+
+    def begin(self, call: Coroutine[object, object, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(call, self.loop)
+
+
+class PagesForThreads:
+    """The pages, for any thread.
+
+    Args:
+        settings: as for `Client`.
+
+    Raises:
+        SettingsError, SchemaError: as for `Client`; or a topic's schema cannot be used.
+    """
+
+    def __init__(self, settings: Settings | Path | str | None) -> None:
+        self._settings = settings if isinstance(settings, Settings) else load(settings)
+        most = self._settings.client.max_request_bytes
+        self._body_bytes = Offer(self._settings.http, max_request_bytes=most).max_body_bytes
+        # So long a stream holds a thread.
+        self.stream_s = self._settings.http.max_wait_s
+        self._lock = threading.Lock()
+        self._running: _Running | None = None
+
+    def answer(
+        self,
+        at: PageAt,
+        *,
+        headers: Mapping[str, str],
+        query: Mapping[str, str],
+        path: Mapping[str, str],
+        full_path: str,
+        address: str,
+        caller_of: Callable[[], Caller],
+        read: Callable[[int], bytes],
+    ) -> HttpAnswer | ThreadStream:
+        """Return a page's answer.
+
+        Args:
+            path: the parts of it that have a name.
+            full_path: the path, with that of the application in front.
+            caller_of, read: called here, in the request's own thread.
+        """
+        taken = read(self._body_bytes + 1) if at.method == "POST" else b""
+
+        async def body(_: int) -> bytes:
+            return taken
+
+        call = HttpCall(
+            headers={name.lower(): value for name, value in headers.items()},
+            query=query,
+            path=path,
+            prefix=full_path.removesuffix(at.path.format(**path)),
+            address=address,
+            recognise=_recognised(caller_of),
+            body=body,
+        )
+        running = self._begun()
+        answer = running.begin(running.pages.answered(at, call)).result()
+        return ThreadStream(running, answer) if isinstance(answer, HttpStream) else answer
+
+    def close(self) -> None:
+        """End waits and streams, finish the sends, and return."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is None or running.pid != os.getpid():
+            return
+        running.loop.call_soon_threadsafe(running.door.drain)
+        running.begin(running.door.client.aclose()).result()
+        running.loop.call_soon_threadsafe(running.loop.stop)
+        running.thread.join()
+        running.loop.close()
+        atexit.unregister(self.close)
+
+    def _begun(self) -> _Running:
+        with self._lock:
+            # That of a parent process is not ours.
+            if self._running is None or self._running.pid != os.getpid():
+                self._running = self._begin()
+                atexit.register(self.close)
+            return self._running
+
+    def _begin(self) -> _Running:
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="onceward-door", daemon=True)
+        thread.start()
+
+        async def made() -> tuple[FrontDoor, Pages]:
+            door = FrontDoor(AsyncClient(self._settings))
+            return door, Pages(door, DoorMetrics())
+
+        door, pages = asyncio.run_coroutine_threadsafe(made(), loop).result()
+        return _Running(os.getpid(), loop, thread, door, pages)
+
+
+def _recognised(
+    caller_of: Callable[[], Caller],
+) -> Callable[[HttpCall], Coroutine[None, None, Caller]]:
+    # The bearer of a read token is no caller: a refusal waits until somebody asks for it.
+    found: Caller | OncewardError
+    try:
+        found = caller_of()
+    except OncewardError as error:
+        found = error
+
+    async def recognise(asked: HttpCall) -> Caller:
+        if isinstance(found, OncewardError):
+            raise found
+        return found
+
+    return recognise
+
+
+class ThreadStream:
+    """The parts of an event stream, for one thread or for another loop."""
+
+    def __init__(self, running: _Running, stream: HttpStream) -> None:
+        self._running = running
+        self._parts = stream.parts
+        self._streams = running.pages.metrics.streams
+
+    def for_thread(self, *, most_s: float) -> Iterator[bytes]:
+        """Yield them. A browser comes back for the rest: so none holds a thread for long.
+
+        Args:
+            most_s: the stream ends with the first part after so long.
+        """
+        ends_s = monotonic_s() + most_s
+        try:
+            with self._streams.track_inprogress():
+                while monotonic_s() < ends_s and (part := self._next().result()):
+                    yield part
+        finally:
+            self._running.begin(self._parts.aclose())
+
+    async def for_loop(self) -> AsyncIterator[bytes]:
+        """Yield them to a loop, until they end."""
+        try:
+            with self._streams.track_inprogress():
+                while part := await asyncio.wrap_future(self._next()):
+                    yield part
+        finally:
+            self._running.begin(self._parts.aclose())
+
+    def _next(self) -> Future[bytes]:
+        async def step() -> bytes:
+            return await anext(self._parts, b"")
+
+        return self._running.begin(step())
