@@ -13,10 +13,11 @@ Rate = Annotated[str, Field(pattern=r"^[1-9]\d{0,8}/(second|minute|hour)$")]
 
 
 class HttpTopic(Section):
-    """An offered topic: its keys, its schema and its content types."""
+    """An offered topic: its keys, its values and its content types."""
 
     key: Literal["required", "optional"] = "required"
     schema_file: str = Field("", alias="schema")
+    model: str = Field("", pattern=r"^([\w.]+:\w+)?$")
     content_types: Names = ("application/json",)
 
 

@@ -22,7 +22,7 @@ from feedback.errors import (
     PayloadMismatch,
 )
 from feedback.records.envelope import new_request_id
-from feedback.records.schemas import SchemaFile
+from feedback.records.schemas import SchemaFile, fault_of
 from feedback.settings.http_section import HttpSection, HttpTopic
 from feedback.status import State
 from feedback.statuses import SHOWN, Status
@@ -30,6 +30,7 @@ from producer_client.http import idempotency_key, problems
 from producer_client.http.answers import HttpAnswer
 from producer_client.http.callers import Caller
 from producer_client.http.ids import is_of, request_id_of
+from producer_client.http.models import model_of, schema_of_model
 from producer_client.http.problems import Problem
 
 # Room for the headers of a record, beside its key and value.
@@ -69,6 +70,7 @@ class Offer:
 
     Raises:
         SchemaError: the schema of a topic cannot be used.
+        SettingsError: its model cannot be imported, or it has a schema as well.
 
     Attributes:
         topics: by their names.
@@ -79,13 +81,20 @@ class Offer:
         self.topics = section.topics
         self._max_wait_s = section.max_wait_s
         self.max_body_bytes = min(section.max_body_bytes, max_request_bytes - RECORD_HEAD_BYTES)
+        self._models = {
+            name: model_of(name, one) for name, one in section.topics.items() if one.model
+        }
         self._schemas = {
             name: SchemaFile(one.schema_file) for name, one in section.topics.items()
             if one.schema_file
         }  # fmt: skip
         for schema in self._schemas.values():
             schema.load()
-        self.schemas = {name: one.document() for name, one in self._schemas.items()}
+        shown = {name: schema_of_model(one) for name, one in self._models.items()}
+        self.schemas = {
+            **{name: one.document() for name, one in self._schemas.items()},
+            **{name: schema for name, schema in shown.items() if schema is not None},
+        }
 
     def entry(self, topic: str, caller: Caller, headers: Mapping[str, str]) -> Problem | None:
         """Return why a submission is refused before its body is read; None: it is not."""
@@ -150,11 +159,11 @@ class Offer:
     def _fault(self, topic: str, headers: Mapping[str, str], body: bytes) -> Problem | None:
         if headers["content-type"].lower().startswith("application/json"):
             try:
-                json.loads(body)
+                # Python's own reading is wider than JSON: UTF-16, NaN.
+                json.loads(body.decode(), parse_constant=_refuse)
             except (ValueError, RecursionError):
                 return Problem(problems.MALFORMED, "the body is no JSON")
-        schema = self._schemas.get(topic)
-        fault = None if schema is None else schema.fault(body)
+        fault = fault_of(body, model=self._models.get(topic), schema=self._schemas.get(topic))
         return None if fault is None else Problem(problems.INVALID_VALUE, fault)
 
 
@@ -286,3 +295,7 @@ def _key_of(header: str | None, topic: HttpTopic) -> idempotency_key.Idempotency
 def _preferred(prefer: str) -> str | None:
     found = _WAIT.search(prefer)
     return found[1] if found else None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)

@@ -6,8 +6,16 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from feedback.errors import InvalidMessage, NotSent, PayloadMismatch, RedisUnavailable, SendUnknown
+from feedback.errors import (
+    InvalidMessage,
+    NotSent,
+    PayloadMismatch,
+    RedisUnavailable,
+    SendUnknown,
+    SettingsError,
+)
 from feedback.settings.settings import load
 from feedback.status import State
 from feedback.statuses import Status
@@ -32,6 +40,10 @@ from producer_client.http.rates import RateLimit
 JSON = {"content-type": "application/json"}
 KEYED = {**JSON, "idempotency-key": '"order-7"'}
 SHOP = Caller("shop", may_submit=frozenset({"payments"}), may_read=frozenset({"payments"}))
+NO_JSON = [
+    b"[NaN]", b'{"a":Infinity}', b"-Infinity", '{"a":1}'.encode("utf-16"), b"1\x000\x00",
+    b"\xef\xbb\xbf1", b'"\xff"',
+]  # fmt: skip
 NOW_MS = 1_700_000_000_000
 
 
@@ -116,6 +128,8 @@ def test_two_callers_with_one_key_have_two_requests_and_neither_sees_the_others(
         ("payments", KEYED, b'{"amount": 5', (400, "malformed")),
         ("payments", KEYED, b"", (400, "malformed")),
         ("payments", KEYED, b"[" * 90, (400, "malformed")),
+        # Python reads these, and JSON has them not.
+        *[("payments", KEYED, one, (400, "malformed")) for one in NO_JSON],
         ("others", KEYED, b"1", (404, "no-such-topic")),
         ("payments", KEYED, b"1" * 101, (413, "too-large")),
         ("payments", {**KEYED, "content-length": "101"}, b"", (413, "too-large")),
@@ -279,3 +293,44 @@ def test_a_bucket_fills_up_again_and_each_caller_has_its_own() -> None:
     assert limit.take("bank", now_s=0.0) == 0.0
     assert limit.take("shop", now_s=0.5) == 0.0
     assert limit.take("shop", now_s=99.0) == 0.0
+
+
+class Part(BaseModel):
+    """A part of a payment."""
+
+    amount: int
+
+
+class Payment(BaseModel):
+    """The model of the handler of payments."""
+
+    amount: int
+    parts: list[Part] = []
+
+
+def _offer_of(topic: dict[str, str]) -> Offer:
+    return _offer(topics={"payments": topic})
+
+
+def test_a_topics_model_is_checked_at_the_door_without_a_word_of_the_value() -> None:
+    offer = _offer_of({"model": f"{__name__}:Payment"})
+    assert isinstance(offer.order_of("payments", SHOP, KEYED, b'{"amount":5}'), HttpOrder)
+    refused = offer.order_of("payments", SHOP, KEYED, b'{"amount":"4111-1111"}')
+    assert isinstance(refused, Problem)
+    assert (refused.kind.status, refused.kind.name) == (422, "invalid-value")
+    assert refused.detail == "value is not a Payment: amount: int_parsing"
+    assert offer.schemas["payments"]["required"] == ["amount"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        ({"model": "no_such_module:Payment"}, "ModuleNotFoundError"),
+        ({"model": f"{__name__}:Nobody"}, "AttributeError"),
+        ({"model": f"{__name__}:Caller"}, "name a pydantic model"),
+        ({"model": f"{__name__}:Payment", "schema": "a.json"}, "not both"),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_said_at_the_start(topic: Any, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        _offer_of(topic)
