@@ -7,7 +7,8 @@ sends) → `door` (the answer). `serve` is the process around it.
   last two call them.
 
 - `idempotency_key`, `ids`, `problems`, `rates`: parts of the rules; pure.
-- `events`: the stream of a request; `metrics`: the counters; `openapi`: all pages as a document.
+- `events`: the stream of a request; `metrics`: the counters.
+- `openapi`: all pages as a document; `openapi_page`: that document for people.
 
 The caller of a request:
 - `callers`: a caller, its topics, and the interface of each way to recognise callers.

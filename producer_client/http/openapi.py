@@ -247,13 +247,16 @@ def _resend() -> Part:
 
 
 def _pages_of_the_door() -> Part:
-    here = {"description": "This document.", "content": {JSON: {"schema": {"type": "object"}}}}
     return {
-        "/openapi.json": {
-            "get": {"operationId": "openapi", "responses": {"200": here, **_refusals()}}
-        },
+        "/openapi.json": _described("openapi", JSON, {"type": "object"}),
+        "/openapi.html": _described("openapi-page", "text/html", _TEXT),
         "/onceward.js": _public("browser-module", ("200",), "text/javascript", "ETag"),
     }
+
+
+def _described(name: str, content_type: str, schema: Part) -> Part:
+    here = {"description": "This document.", "content": {content_type: {"schema": schema}}}
+    return {"get": {"operationId": name, "responses": {"200": here, **_refusals()}}}
 
 
 def _probes() -> Part:

@@ -26,13 +26,18 @@ from producer_client.http.events import events, has_ended
 from producer_client.http.front_door import FrontDoor
 from producer_client.http.metrics import DoorMetrics
 from producer_client.http.openapi import ONE, document
+from producer_client.http.openapi_page import page_of
 from producer_client.http.problems import Problem
 from producer_client.http.rates import RateLimit
 from producer_client.owner import ClientClosed
 
 log = EventLog("onceward.http")
 
-DESCRIBED = {"Content-Type": "application/json", "Cache-Control": "private, no-cache"}
+DESCRIBED = {
+    "Cache-Control": "private, no-cache",
+    # The page has a style and nothing else; a schema's text runs nothing.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+}
 STREAMED = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-store",
@@ -99,6 +104,7 @@ PAGES = (
     PageAt("POST", f"{ONE}/resend", "resend"),
     PageAt("GET", "/onceward.js", "browser-module"),
     PageAt("GET", "/openapi.json", "openapi"),
+    PageAt("GET", "/openapi.html", "openapi-page"),
 )
 
 
@@ -127,6 +133,7 @@ class Pages:
             "resend": self._resend,
             "browser-module": _browser_module,
             "openapi": self._openapi,
+            "openapi-page": self._openapi_page,
         }
 
     async def answered(self, at: PageAt, asked: HttpCall) -> HttpAnswer | HttpStream:
@@ -225,13 +232,22 @@ class Pages:
         return await self._door.resend(status, asked.headers.get("if-match"), asked.prefix)
 
     async def _openapi(self, asked: HttpCall) -> HttpAnswer | Problem:
-        # It names the topics and their schemas, which are no stranger's business.
-        caller = await self._caller(asked)
-        if (refused := self._too_many(self._reads, asked, caller)) is not None:
+        if (refused := await self._refused_reader(asked)) is not None:
             return refused
         servers = [{"url": asked.prefix or "/"}]
         body = json.dumps({**self._described, "servers": servers}).encode()
-        return HttpAnswer(200, body, DESCRIBED)
+        return HttpAnswer(200, body, {"Content-Type": "application/json", **DESCRIBED})
+
+    async def _openapi_page(self, asked: HttpCall) -> HttpAnswer | Problem:
+        if (refused := await self._refused_reader(asked)) is not None:
+            return refused
+        body = page_of(self._described).encode("utf-8", "replace")
+        return HttpAnswer(200, body, {"Content-Type": "text/html; charset=utf-8", **DESCRIBED})
+
+    async def _refused_reader(self, asked: HttpCall) -> Problem | None:
+        # The document names the topics and their schemas, which are no stranger's business.
+        caller = await self._caller(asked)
+        return self._too_many(self._reads, asked, caller)
 
     async def _known(self, asked: HttpCall) -> Status | Problem:
         token = asked.query.get("token")

@@ -7,6 +7,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,42 @@ def test_a_stranger_is_not_shown_it(tmp_path: Path) -> None:
     assert known.headers["Content-Type"] == "application/json"
     assert "/v1/payments" in known.json()["paths"]
     assert known.json()["servers"] == [{"url": "/"}]
+    assert _get(found, "/openapi.html").status_code == 401
+
+
+class Shown(HTMLParser):
+    """A page's ids, its links, and whatever it would load or run."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note it."""
+        given = dict(attrs)
+        self.tags.add(tag)
+        self.ids += [str(given["id"])] if "id" in given else []
+        self.links += [str(given["href"])] if "href" in given else []
+        assert not {"src", "style", "onload", "onclick"} & set(given)
+
+
+def test_its_page_shows_all_of_it_and_runs_nothing(topics: dict[str, Any], tmp_path: Path) -> None:
+    hostile = {"type": "object", "description": "<script>alert(1)</script>"}
+    (tmp_path / "tips.json").write_text(json.dumps(hostile))
+    topics["tips"] = {"schema": str(tmp_path / "tips.json")}
+    answer = _get(_app(_door(topics=topics)), "/openapi.html")
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    shown, described = Shown(answer.text), _document(topics=topics)
+    operations = [one["operationId"] for _, _, one in _operations(described)]
+    assert sorted(shown.ids) == sorted([*operations, *described["components"]["schemas"]])
+    assert {one.removeprefix("#") for one in shown.links} - set(shown.ids) == {"openapi.json"}
+    assert "#topic.payments" in shown.links
+    assert shown.tags.isdisjoint({"script", "link", "img", "iframe", "form"})
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
 
 
 def _get(found: Starlette, path: str, **headers: str) -> httpx.Response:
