@@ -36,6 +36,8 @@ from producer_client.wait_rules import WaitedRequest, shown_by
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
+    from producer_client.outbox.fallback import Fallback
+
 
 @dataclass(frozen=True, slots=True)
 class AsyncHandle:
@@ -98,10 +100,10 @@ class AsyncClient:
     ...         print((await handle.wait()).state)
 
     Args:
-        settings, model, schema, durability: as for `Client`.
+        settings, model, schema, durability, outbox: as for `Client`.
 
     Raises:
-        SettingsError, SchemaError: as for `Client`.
+        SettingsError, SchemaError, OutboxVersionError, OutboxForbidden: as for `Client`.
     """
 
     def __init__(
@@ -111,17 +113,26 @@ class AsyncClient:
         model: type | None = None,
         schema: Path | str | None = None,
         durability: Literal["safe", "fast"] | None = None,
+        outbox: str | None = None,
     ) -> None:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
         file = schema_of(self.settings, model, schema)
         section = self.settings.client
-        shares = Shares(self.settings)
+        shares = Shares(self.settings, has_outbox=outbox is not None)
         redis = connect_async(shares.redis)
         self.store = AsyncStatusStore(redis, self.settings.kafka.group, shares.redis)
         self._events = AsyncEventListener(redis, self.store)
-        sender = sender_of(self.settings, durability)
-        self._sender = AsyncSender(sender, send_timeout_s=section.send_timeout_s)
-        self._way = SendFlow(
+        sender = sender_of(self.settings, durability, send_timeout_s=shares.kafka_s)
+        self._sender = AsyncSender(sender, send_timeout_s=shares.kafka_s)
+        self._fallback: Fallback | None = None
+        make_way: Callable[..., SendFlow] = SendFlow
+        if outbox is not None:
+            # Imported only here: programs without a database load no SQLAlchemy.
+            from producer_client.outbox.fallback import Fallback, known_to_loop
+
+            self._fallback = Fallback(outbox, self.settings, known=known_to_loop)
+            make_way = self._fallback.way
+        self._way = make_way(
             section,
             self.store,
             self._sender,
@@ -160,11 +171,15 @@ class AsyncClient:
         self._events.wake_all()
         try:
             await self._sender.aclose()
+            if self._fallback is not None:
+                await asyncio.to_thread(self._fallback.close)
             # Sends that Kafka did not take are taken back.
             await self._under_way.ended(2 * self._redis_s)
             await asyncio.gather(*self._forgetting, return_exceptions=True)
         finally:
             # Even when the closing itself is cancelled.
+            if self._fallback is not None:
+                self._fallback.close()
             try:
                 await self._events.aclose()
             finally:

@@ -35,6 +35,7 @@ class HttpSection(Section):
     topics: Annotated[dict[str, HttpTopic], NoDecode, BeforeValidator(_offered)] = Field(
         default_factory=dict
     )
+    outbox: bool = False
     max_body_bytes: int = Field(1_048_576, ge=1)
     body_timeout_s: Seconds = 10.0
     max_wait_s: Seconds = 30.0

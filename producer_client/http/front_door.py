@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 
 from feedback.clock import epoch_ms
-from feedback.errors import OncewardError, RedisUnavailable
+from feedback.errors import OncewardError, RedisUnavailable, SettingsError
 from feedback.logs import EventLog
+from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client.async_client import AsyncClient, AsyncHandle
@@ -37,6 +38,20 @@ from producer_client.http.problems import Problem
 from producer_client.http.read_tokens import read_tokens_of
 
 log = EventLog("onceward.http")
+
+
+def client_of(settings: Settings) -> AsyncClient:
+    """Return the client of a front door: with the outbox, where `[http] outbox` says so.
+
+    Raises:
+        SettingsError: there is no outbox.
+        OutboxVersionError, OutboxForbidden: as for `Client`.
+    """
+    if not settings.http.outbox:
+        return AsyncClient(settings)
+    if not settings.outbox.url:
+        raise SettingsError("[http] outbox = true needs [outbox] url")
+    return AsyncClient(settings, outbox=settings.outbox.url)
 
 
 class FrontDoor:
@@ -78,21 +93,24 @@ class FrontDoor:
                 request_id=order.request_id,
                 reopen=False,
             )
-            status = await self._status_of(order, handle)
+            status, is_repeat = await self._status_of(order, handle)
         except OncewardError as error:
             log.warning("request.not_accepted", request_id=order.request_id, reason=str(error))
             return not_sent(order, error).answer()
         token = self._tokens.issue(order.request_id, epoch_ms())
-        return accepted(order, status, is_repeat=not handle.is_new, now_ms=epoch_ms(), token=token)
+        return accepted(order, status, is_repeat=is_repeat, now_ms=epoch_ms(), token=token)
 
-    async def _status_of(self, order: HttpOrder, handle: AsyncHandle) -> Status:
+    async def _status_of(self, order: HttpOrder, handle: AsyncHandle) -> tuple[Status, bool]:
+        """Return the status of what was accepted, and whether it is a repeat."""
         if order.wait_s:
             found = await self.until(order.request_id, lambda one: one.state.is_final, order.wait_s)
             if found is not None:
-                return found
+                return found, not handle.is_new
         if not handle.is_new:
-            return await self.client.status(order.request_id)
-        return Status(
+            # Redis is away: the outbox has it, and nobody can know whether it is a repeat.
+            with suppress(RedisUnavailable):
+                return await self.client.status(order.request_id), True
+        accepted_now = Status(
             order.request_id,
             State.PENDING,
             attempt=1,
@@ -100,6 +118,7 @@ class FrontDoor:
             deadline_at=handle.deadline_at,
             topic=order.topic,
         )
+        return accepted_now, False
 
     def opens(self, token: str, request_id: str) -> bool:
         """Whether a read token opens a request."""

@@ -20,9 +20,8 @@ from feedback.errors import ExitCode, NotAvailable
 from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 from feedback.systemd import notify, unit
-from producer_client.async_client import AsyncClient
 from producer_client.http.callers import Authentication
-from producer_client.http.front_door import FrontDoor
+from producer_client.http.front_door import FrontDoor, client_of
 from producer_client.http.metrics import DoorMetrics
 from producer_client.http.starlette_app import app
 
@@ -133,7 +132,7 @@ def serve(settings: Settings, authentication: Authentication, listening: socket.
     # It logs how each start and stop goes on; a fault of ours is logged by the application.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     metrics = DoorMetrics()
-    door = FrontDoor(AsyncClient(settings))
+    door = FrontDoor(client_of(settings))
     BoundedHttp.head_s = section.body_timeout_s
     config = uvicorn.Config(
         app(door, authentication, metrics),

@@ -17,11 +17,10 @@ from typing import NamedTuple, TypeVar
 from feedback.clock import monotonic_s
 from feedback.errors import OncewardError
 from feedback.settings.settings import Settings, load
-from producer_client.async_client import AsyncClient
 from producer_client.http.answers import HttpAnswer
 from producer_client.http.callers import Caller
 from producer_client.http.door import Offer
-from producer_client.http.front_door import FrontDoor
+from producer_client.http.front_door import FrontDoor, client_of
 from producer_client.http.metrics import DoorMetrics
 from producer_client.http.pages import HttpCall, HttpStream, PageAt, Pages
 
@@ -122,7 +121,7 @@ class PagesForThreads:
         thread.start()
 
         async def made() -> tuple[FrontDoor, Pages]:
-            door = FrontDoor(AsyncClient(self._settings))
+            door = FrontDoor(client_of(self._settings))
             return door, Pages(door, DoorMetrics())
 
         door, pages = asyncio.run_coroutine_threadsafe(made(), loop).result()

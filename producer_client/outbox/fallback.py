@@ -12,11 +12,13 @@ If two of them send it, it is still one request, since it has one id.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import Sequence
-from concurrent.futures import CancelledError
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as NotInTime
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -73,11 +75,37 @@ class Diverted(TopicAway):
     """It was not tried: a server that it needs is known to be away."""
 
 
+Known = Callable[[Future[None], float], Awaitable[None]]
+
+
+async def known_to_thread(written: Future[None], limit_s: float) -> None:
+    """Hold up the thread until a row's outcome is known, or out of time."""
+    with suppress(CancelledError, NotInTime):
+        written.exception(limit_s)
+
+
+async def known_to_loop(written: Future[None], limit_s: float) -> None:
+    """Return when a row's outcome is known, or out of time; the loop goes on."""
+    is_known = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def tell(_: Future[None]) -> None:
+        # The loop is closed: nobody waits any more.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(is_known.set)
+
+    written.add_done_callback(tell)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            await is_known.wait()
+
+
 class Fallback:
     """The outbox of one client, with the circuits of its servers.
 
     Args:
         url: the outbox' database; it may be away now.
+        known: waits for a row's outcome.
 
     Raises:
         SettingsError: the URL is malformed.
@@ -85,7 +113,10 @@ class Fallback:
         OutboxForbidden: its user may not write there.
     """
 
-    def __init__(self, url: str, settings: Settings) -> None:
+    def __init__(self, url: str, settings: Settings, *, known: Known = known_to_thread) -> None:
+        self._known = known
+        # The ids of cancelled sends whose row may be written.
+        self.in_doubt: set[str] = set()
         self._group = settings.kafka.group
         self._notify = settings.outbox.notify
         self._max_request_bytes = settings.client.max_request_bytes
@@ -117,10 +148,13 @@ class Fallback:
     def _open(self) -> RowWriter:
         return RowWriter(self._url, group=self._group, timeout_s=self._row_s, notify=self._notify)
 
-    def take(self, one: Prepared, error: NotSent | SendUnknown) -> NotSent | SendUnknown | None:
+    async def take(
+        self, one: Prepared, error: NotSent | SendUnknown
+    ) -> NotSent | SendUnknown | None:
         """Write the row; None when it is committed, else the first error with both reasons.
 
-        Once it is closed nothing is written.
+        Once it is closed nothing is written. A call that is cancelled takes the row back, or puts
+        its id among those in doubt.
         """
         if writing.is_too_large(one, max_request_bytes=self._max_request_bytes):
             reason = f"the record is larger than {self._max_request_bytes} bytes"
@@ -133,8 +167,13 @@ class Fallback:
                 self._inherited, self._writer = self._writer, self._open()
             written = self._writer.put(one)
         try:
-            written.result(self._row_s)
+            await self._known(written, self._row_s)
+            written.result(0)
             return None
+        except asyncio.CancelledError:
+            if not written.cancel():
+                self.in_doubt.add(one.request_id)
+            raise
         except CancelledError:
             return _closed(one, error)
         except NotInTime:
@@ -164,7 +203,7 @@ class Fallback:
 
 
 class FallbackFlow(SendFlow):
-    """Sends as `SendFlow` does, and writes to the outbox in an outage; for calls that block."""
+    """Sends as `SendFlow` does, and writes to the outbox in an outage."""
 
     def __init__(self, *given: Any, fallback: Fallback, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -237,7 +276,15 @@ class FallbackFlow(SendFlow):
             return await self.word(one, await self.withdraw(one, error))
         if not isinstance(record, Diverted):
             self._noted_away(one, error)
-        return await self.word(one, await self.withdraw(one, self._fallback.take(one, error)))
+        return await self.word(one, await self.withdraw(one, await self._fallback.take(one, error)))
+
+    def _take_back(self, one: Prepared, record: OnItsWay | RecordNotSent | None) -> None:
+        if one.request_id in self._fallback.in_doubt:
+            # A relay may send it: its PENDING stays.
+            self._fallback.in_doubt.discard(one.request_id)
+            self._noted(one, None)
+        else:
+            super()._take_back(one, record)
 
     def _noted_back(self, one: Prepared) -> None:
         if self._circuit.worked(_topic(one)):

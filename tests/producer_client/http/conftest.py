@@ -16,9 +16,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from feedback.records.envelope import Record
 from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
-from producer_client import AsyncClient
 from producer_client.http.callers import ANONYMOUS, Caller
-from producer_client.http.front_door import FrontDoor
+from producer_client.http.front_door import FrontDoor, client_of
 from producer_client.http.metrics import DoorMetrics
 from producer_client.http.serve import BoundedHttp, listen
 from producer_client.http.starlette_app import app
@@ -74,7 +73,7 @@ class Served:
         self.topic = next(iter(settings.http.topics))
         redis = connect(settings.redis)
         self.worker = Worker(redis, settings.kafka.group, settings.redis)
-        self.door = FrontDoor(AsyncClient(settings))
+        self.door = FrontDoor(client_of(settings))
         metrics = DoorMetrics()
         BoundedHttp.head_s = settings.http.body_timeout_s
         self._server = AppServer(app(self.door, NamedByHeader(), metrics))
@@ -104,7 +103,13 @@ def served(servers: Servers, **sections: Any) -> Iterator[Served]:
     """Yield a front door with these sections of settings over those of the servers."""
     kafka = {"bootstrap_servers": servers.kafka, "group": f"group-{uuid.uuid4().hex}"}
     http = {"topics": {name_of_topic(): {}}, **sections.pop("http", {})}
-    base = {"kafka": kafka, "redis": {"url": servers.redis}, "client": {}, "http": http}
+    base = {
+        "kafka": kafka,
+        "redis": {"url": servers.redis},
+        "client": {},
+        "http": http,
+        "outbox": {},
+    }
     with pytest.MonkeyPatch.context() as patch:
         for name in Servers("kafka", "redis", "postgresql:").settings():
             patch.delenv(name, raising=False)

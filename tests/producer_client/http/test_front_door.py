@@ -15,11 +15,22 @@ import pytest
 from feedback.records.envelope import decode_headers
 from feedback.status import State
 from producer_client.http.ids import request_id_of
+from producer_client.outbox import migrate
 from tests.eventually import eventually
+from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.http.conftest import Served, create_topics, name_of_topic, served
+from tests.producer_client.outbox.conftest import relaying
+from tests.producer_client.records import records_of
 from tests.stack import Servers
 
 AtOnce = Callable[..., Future[Any]]
+
+
+@pytest.fixture
+def outbox_url(sqlite_url: str) -> str:
+    """Return the URL of a database with an outbox."""
+    migrate(sqlite_url)
+    return sqlite_url
 
 
 @pytest.fixture
@@ -201,6 +212,40 @@ def test_not_accepted_is_nowhere(servers: Servers, refusing: str) -> None:
         assert answer.json()["idempotency_key"] == "order-7"
         assert door.worker.traces() == []
         assert door.http.get("/ready").status_code == 200
+
+
+def test_with_an_outbox_it_accepts_while_kafka_is_away(
+    servers: Servers, refusing: str, outbox_url: str, make_settings: MakeSettings
+) -> None:
+    away = {"kafka": {"bootstrap_servers": refusing}, "client": {"send_timeout_s": 2}}
+    http = {"outbox": True}
+    with served(servers, **away, http=http, outbox={"url": outbox_url}) as door:
+        create_topics(servers, door.topic)
+        first, again = door.post("order-7"), door.post("order-7")
+        assert (first.status_code, again.status_code) == (202, 202)
+        assert again.headers["Idempotent-Replayed"] == "true"
+        assert door.http.get(first.headers["Location"]).json()["state"] == "PENDING"
+        assert _kind(door.post("order-7", body=b"6")) == (422, "other-payload")
+        group = door.settings.kafka.group
+        with relaying(make_settings(kafka={"group": group}, outbox={"url": outbox_url})):
+            sent = eventually(lambda: records_of(servers.kafka, door.topic), timeout_s=60)
+    assert {decode_headers(one).request_id for one in sent} == {first.json()["request_id"]}
+
+
+def test_with_an_outbox_nothing_is_promised_that_is_nowhere(
+    servers: Servers, refusing: str, mute: str, outbox_url: str
+) -> None:
+    http, lost = {"outbox": True}, f"postgresql+psycopg://me@{refusing}/none"
+    away: dict[str, Any] = {"redis": {"url": f"redis://{mute}/0"}, "client": {"send_timeout_s": 2}}
+    with served(servers, **away, http=http, outbox={"url": outbox_url}) as door:
+        accepted = door.post("order-7")
+        assert (accepted.status_code, accepted.json()["state"]) == (202, "PENDING")
+        assert "Idempotent-Replayed" not in accepted.headers
+        assert _kind(door.http.get(accepted.headers["Location"])) == (503, "unavailable")
+    away = {"kafka": {"bootstrap_servers": refusing}, "client": {"send_timeout_s": 1}}
+    with served(servers, **away, http=http, outbox={"url": lost}) as door:
+        assert _kind(door.post("order-7")) == (503, "not-accepted")
+        assert door.worker.traces() == []
 
 
 def test_unknown_is_to_be_sent_again_under_its_key(servers: Servers, mute: str) -> None:

@@ -1,5 +1,6 @@
 """Kafka first, else the outbox: the caller has its handle in time, whatever is away."""
 
+import asyncio
 import itertools
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,12 +20,14 @@ from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status
 from onceward.servers.launch import Running
-from producer_client import Client, SendResult, Submission
+from producer_client import AsyncClient, Client, SendResult, Submission
 from producer_client.outbox import OutboxForbidden, OutboxVersionError, fallback, migrate
+from producer_client.outbox.row_writer import POSTGRES_THREADS
 from producer_client.owner import ClientClosed
 from tests.eventually import eventually
 from tests.paused import paused
 from tests.producer_client.acting import Worker
+from tests.producer_client.blocking import BlockingClient
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import Rows, relaying
 from tests.producer_client.records import records_of
@@ -35,6 +38,7 @@ pytestmark = pytest.mark.waits
 
 Records = Callable[[], list[Record]]
 AtOnce = Callable[..., Future[Any]]
+Opened = Callable[..., Any]
 TOPIC = "stopped"
 TIMEOUT_S = 2.0
 SENDERS = 20
@@ -64,6 +68,22 @@ def behind(broker: Running, make_settings: MakeSettings, outbox_url: str) -> Set
     )
 
 
+@pytest.fixture(params=["threads", "asyncio"])
+def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """Yield a function that makes a client; the test runs with each of the two kinds."""
+    blocking: list[BlockingClient] = []
+
+    def make(settings: Settings, **given: Any) -> Any:
+        if request.param == "threads":
+            return Client(settings, **given)
+        blocking.append(BlockingClient(settings, **given))
+        return blocking[-1]
+
+    yield make
+    for client in blocking:
+        client.end()
+
+
 @pytest.fixture
 def patient_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let callers wait a minute for their rows: a machine that stands still refuses none."""
@@ -83,7 +103,7 @@ def test_while_kafka_is_there_nothing_is_written(
 
 @pytest.mark.usefixtures("patient_rows")
 def test_while_kafka_stands_still_every_send_is_taken_in_time_and_none_is_lost_or_changed(
-    broker: Running, behind: Settings, rows: Rows, at_once: AtOnce, left_open: None
+    opened: Opened, broker: Running, behind: Settings, rows: Rows, at_once: AtOnce, left_open: None
 ) -> None:
     numbers = itertools.count()
     names: list[str] = []
@@ -96,7 +116,7 @@ def test_while_kafka_stands_still_every_send_is_taken_in_time_and_none_is_lost_o
         return monotonic_s() - began_s
 
     def one_round() -> None:
-        with Client(behind, outbox=behind.outbox.url) as client:
+        with opened(behind, outbox=behind.outbox.url) as client:
             client.send(b"before")
             with paused(broker.pid):
                 first = [at_once(send, client) for _ in range(8)]
@@ -163,11 +183,16 @@ def test_what_is_too_large_is_refused_also_while_kafka_is_away(
 
 @pytest.mark.usefixtures("patient_rows")
 def test_redis_away_is_no_reason_to_wait_or_to_send_what_nobody_looks_after(
-    make_settings: MakeSettings, outbox_url: str, mute: str, rows: Rows, records: Records
+    opened: Opened,
+    make_settings: MakeSettings,
+    outbox_url: str,
+    mute: str,
+    rows: Rows,
+    records: Records,
 ) -> None:
     settings = make_settings(redis={"url": f"redis://{mute}/0"}, send_timeout_s=TIMEOUT_S)
     numbers = itertools.count()
-    with Client(settings, outbox=outbox_url) as client:
+    with opened(settings, outbox=outbox_url) as client:
 
         def send() -> None:
             client.send(b"v", request_id=str(next(numbers)))
@@ -275,6 +300,7 @@ def _sent_after_close(client: Client, many: Iterator[SendResult]) -> None:
 
 @pytest.mark.parametrize("is_away", [False, True])
 def test_a_client_that_is_closed_writes_nothing_and_says_so_as_one_without_an_outbox(
+    opened: Opened,
     make_settings: MakeSettings,
     outbox_url: str,
     worker: Worker,
@@ -285,7 +311,7 @@ def test_a_client_that_is_closed_writes_nothing_and_says_so_as_one_without_an_ou
     kafka = {"bootstrap_servers": request.getfixturevalue("refusing")} if is_away else {}
     settings = make_settings(kafka=kafka, send_timeout_s=1)
     for outbox in (None, outbox_url):
-        client = Client(settings, outbox=outbox)
+        client = opened(settings, outbox=outbox)
         many = client.send_many((Submission(b"v") for _ in range(3)), rate=1000)
         if outbox or not is_away:
             client.send(b"before", request_id=f"before-{outbox is None}")
@@ -299,10 +325,15 @@ def test_a_client_that_is_closed_writes_nothing_and_says_so_as_one_without_an_ou
 
 @pytest.mark.usefixtures("patient_rows")
 def test_what_is_being_sent_while_the_client_is_closed_is_taken_or_told(
-    make_settings: MakeSettings, outbox_url: str, mute: str, rows: Rows, at_once: AtOnce
+    opened: Opened,
+    make_settings: MakeSettings,
+    outbox_url: str,
+    mute: str,
+    rows: Rows,
+    at_once: AtOnce,
 ) -> None:
     settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=TIMEOUT_S)
-    client = Client(settings, outbox=outbox_url)
+    client = opened(settings, outbox=outbox_url)
     names = [str(n) for n in range(8)]
     sends = [at_once(client.send, b"v", request_id=name) for name in names]
     eventually(lambda: client.status(names[0]).state is State.PENDING, timeout_s=30)
@@ -318,12 +349,12 @@ def test_what_is_being_sent_while_the_client_is_closed_is_taken_or_told(
 
 
 def test_the_database_away_as_well_is_told_with_both_reasons(
-    make_settings: MakeSettings, refusing: str, mute: str, worker: Worker
+    opened: Opened, make_settings: MakeSettings, refusing: str, mute: str, worker: Worker
 ) -> None:
     settings = make_settings(kafka={"bootstrap_servers": refusing}, send_timeout_s=TIMEOUT_S)
     for where in (refusing, mute):
         url = f"postgresql+psycopg://me@{where}/none"
-        with Client(settings, outbox=url) as client:
+        with opened(settings, outbox=url) as client:
 
             def send() -> None:
                 name = uuid.uuid4().hex
@@ -337,9 +368,9 @@ def test_the_database_away_as_well_is_told_with_both_reasons(
 
 @pytest.mark.parametrize("outbox_url", ["postgres"], indirect=True)
 def test_a_row_of_unknown_outcome_is_an_unknown_send(
-    broker: Running, behind: Settings, engine: Engine, left_open: None
+    opened: Opened, broker: Running, behind: Settings, engine: Engine, left_open: None
 ) -> None:
-    with Client(behind, outbox=behind.outbox.url) as client, engine.connect() as locking:
+    with opened(behind, outbox=behind.outbox.url) as client, engine.connect() as locking:
         client.send(b"before")
         locking.exec_driver_sql("LOCK TABLE onceward_outbox IN EXCLUSIVE MODE")
         with paused(broker.pid), pytest.raises(SendUnknown, match="outbox") as caught:
@@ -386,3 +417,55 @@ def test_what_was_tried_at_the_start_is_not_there(
 ) -> None:
     with Client(make_settings(), outbox=outbox_url):
         assert rows() == []
+
+
+# A commit waits for this lock, which the test has.
+HELD = """
+CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER held AFTER INSERT ON onceward_outbox DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION held();
+"""
+
+
+@pytest.mark.usefixtures("patient_rows")
+@pytest.mark.parametrize("outbox_url", ["postgres"], indirect=True)
+def test_a_cancelled_send_is_written_and_pending_or_leaves_no_trace(
+    make_settings: MakeSettings,
+    outbox_url: str,
+    refusing: str,
+    rows: Rows,
+    engine: Engine,
+    worker: Worker,
+) -> None:
+    settings = make_settings(kafka={"bootstrap_servers": refusing}, send_timeout_s=TIMEOUT_S)
+    names = [str(n) for n in range(POSTGRES_THREADS)]
+
+    async def cancelled() -> None:
+        async with AsyncClient(settings, outbox=outbox_url) as client:
+            with engine.connect() as locking:
+                locking.exec_driver_sql("SELECT pg_advisory_xact_lock(7)")
+                tasks = [asyncio.create_task(client.send(b"v", request_id=one)) for one in names]
+                await asyncio.to_thread(eventually, lambda: _waiting(engine) == len(names))
+                # All threads are busy: this row is not begun.
+                late = asyncio.create_task(client.send(b"v", request_id="late"))
+                while (await client.status("late")).state is not State.PENDING:
+                    await asyncio.sleep(0.01)
+                for task in (*tasks, late):
+                    task.cancel()
+                ended = await asyncio.gather(*tasks, late, return_exceptions=True)
+                assert [type(one) for one in ended] == [asyncio.CancelledError] * len(ended)
+
+    with engine.begin() as connection:
+        connection.exec_driver_sql(HELD)
+    asyncio.run(cancelled())
+    assert sorted(one["request_id"] for one in rows()) == names
+    assert {worker.store.read(name).state for name in names} == {State.PENDING}
+    assert worker.store.read("late").state is State.UNKNOWN
+
+
+def _waiting(engine: Engine) -> int:
+    with engine.connect() as asking:
+        here = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+        said = f"SELECT count(*) FROM pg_locks WHERE NOT granted AND database = {here}"
+        return int(asking.exec_driver_sql(said).scalar_one())
