@@ -386,7 +386,7 @@ class SendFlow:
                 payload.topic,
                 key=payload.key,
                 value=payload.value,
-                headers=encode_headers(one.envelope, payload.headers),
+                headers=encode_headers(one.envelope, payload.headers, group=self._statuses.group),
                 deadline_s=until_s,
             )
         except RecordNotSent as error:

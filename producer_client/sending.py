@@ -26,6 +26,7 @@ class _Blocking:
 
     def __init__(self, given: StatusStore) -> None:
         self._given = given
+        self.group = given.group
 
     @property
     def _store(self) -> StatusStore:

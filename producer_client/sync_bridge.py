@@ -20,6 +20,8 @@ T = TypeVar("T")
 class Statuses(Protocol):
     """Writes statuses; `feedback.redis.async_store` as it is."""
 
+    @property
+    def group(self) -> str: ...
     async def replace(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
     ) -> list[Answer]: ...

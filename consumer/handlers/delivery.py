@@ -80,11 +80,18 @@ class RefusedRecord:
 
 
 def receive(
-    record: Record, handler: Handler, *, default_deadline_s: float, now_s: float, now_ms: int
+    record: Record,
+    handler: Handler,
+    *,
+    group: str,
+    default_deadline_s: float,
+    now_s: float,
+    now_ms: int,
 ) -> Delivery | RefusedRecord:
     """Return the delivery of a record, its headers read and checked.
 
     Args:
+        group: the worker's.
         default_deadline_s: for requests without a deadline, where the handler names none.
         now_s: monotonic now.
         now_ms: epoch now, in place of a time that the record lacks.
@@ -96,7 +103,7 @@ def receive(
     digest = payload_sha256(record.key, record.value)
     decode = decode_headers if handler.dead_letters_of is None else envelope_of_letter
     try:
-        envelope = decode(record)
+        envelope = decode(record, group=group)
     except InvalidMessage as error:
         return _invalid(record, record.coordinates_id, 1, digest, fallback, error.reason)
     deadline_at = fallback if envelope.deadline_at is None else envelope.deadline_at

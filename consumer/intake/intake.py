@@ -184,6 +184,7 @@ class Intake(KafkaThread):
             one = receive(
                 record,
                 self._handlers[record.topic],
+                group=self._settings.kafka.group,
                 default_deadline_s=self._settings.worker.deadline_s,
                 now_s=now_s,
                 now_ms=now_ms,

@@ -40,16 +40,19 @@ def letter_id(request_id: str, attempts: int) -> str:
     return "sha256-" + hashlib.sha256(request_id.encode()).hexdigest() + _ending(attempts)
 
 
-def envelope_of_letter(record: Record) -> Envelope:
+def envelope_of_letter(record: Record, *, group: str | None = None) -> Envelope:
     """Return the envelope of the request that a dead letter makes for its handler.
 
     It has no deadline: the failed request's deadline does not apply to it. A resend of it carries
     the derived id already, and keeps its attempt and deadline.
 
+    Args:
+        group: as for `decode_headers`.
+
     Raises:
         InvalidMessage: a header of ours is malformed.
     """
-    sent = decode_headers(record)
+    sent = decode_headers(record, group=group)
     failed, attempts = name_of_letter(record.headers)
     if failed is None and sent.request_id.endswith(_ending(attempts)):
         return sent  # a resend of a letter without our header

@@ -23,6 +23,8 @@ ATTEMPT = "onceward-attempt"
 DEADLINE = "onceward-deadline"
 # The highest generation whose failure a resend may reopen; its sender has read that failure.
 REOPENS = "onceward-reopens"
+# Of a resend: the group whose failure it may reopen. Other groups that read the topic reopen none.
+GROUP = "onceward-group"
 TRACEPARENT = "traceparent"
 # The id of an outcome's record: a worker that reads the record runs it as a request of its own.
 OUTCOME_ID = "onceward-outcome-id"
@@ -81,7 +83,8 @@ class Envelope(NamedTuple):
         deadline_at: epoch ms after which no claim is granted; None when the sender set none.
         reopens: the highest generation whose failure this sending may reopen. An automatic resend
             names only a failure that its client had read before it asked again. None: any, as in
-            a record of a sender that does not know this header.
+            a record of a sender that does not know this header; 0 where it is meant for another
+            group than the reader's.
     """
 
     request_id: str
@@ -133,10 +136,15 @@ def payload_sha256(key: bytes | None, value: bytes | None) -> str:
     return digest.hexdigest()
 
 
-def encode_headers(envelope: Envelope, user_headers: Headers = ()) -> list[tuple[str, bytes]]:
+def encode_headers(
+    envelope: Envelope, user_headers: Headers = (), *, group: str | None = None
+) -> list[tuple[str, bytes]]:
     """Return the headers to send: the user's in their order, then ours.
 
     Headers of ours among the user's are dropped: the envelope's values count.
+
+    Args:
+        group: the group that a resend is meant for. None: for a record that reaches one group only.
     """
     headers = [(name, value) for name, value in user_headers if name not in OURS]
     headers.append((REQUEST_ID, envelope.request_id.encode("ascii")))
@@ -145,14 +153,21 @@ def encode_headers(envelope: Envelope, user_headers: Headers = ()) -> list[tuple
         headers.append((DEADLINE, b"%d" % envelope.deadline_at))
     if envelope.reopens is not None:
         headers.append((REOPENS, b"%d" % envelope.reopens))
+    if group is not None and envelope.attempt > 1:
+        headers.append((GROUP, group.encode()))
     return headers
 
 
-def decode_headers(record: Record) -> Envelope:
+def decode_headers(record: Record, *, group: str | None = None) -> Envelope:
     """Return the envelope of a record; a record without an id is named by its coordinates.
 
     The record of an outcome is a request of its own, under the outcome's id. When that request is
     sent again it carries an attempt, and the header of the outcome is then left to the user.
+
+    Args:
+        group: the reader's, if it may reopen a failure. Each group has its own failures of a
+            request, and its own callers, who may have asked anew: a resend for another group
+            reopens none.
 
     Raises:
         InvalidMessage: a header of ours is repeated, not UTF-8, or breaks section 7.
@@ -161,15 +176,16 @@ def decode_headers(record: Record) -> Envelope:
     found = _ours_once(record.headers, OURS if is_sent_by_id else _READ)
     is_outcome = OUTCOME_ID in found
     request_id = found.get(OUTCOME_ID if is_outcome else REQUEST_ID)
+    reopens = _number(found, REOPENS, low=0, high=MAX_ATTEMPT, default=None)
     return Envelope(
         request_id=record.coordinates_id if request_id is None else check_request_id(request_id),
         attempt=_number(found, ATTEMPT, low=1, high=MAX_ATTEMPT, default=1) or 1,
         deadline_at=_number(found, DEADLINE, low=0, high=MAX_EPOCH_MS, default=None),
-        reopens=_number(found, REOPENS, low=0, high=MAX_ATTEMPT, default=None),
+        reopens=0 if group is not None and found.get(GROUP, group) != group else reopens,
     )
 
 
-OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE, REOPENS})
+OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP})
 _READ = OURS | {OUTCOME_ID}
 
 

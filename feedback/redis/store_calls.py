@@ -28,6 +28,7 @@ class StoreCalls:
     """
 
     def __init__(self, group: str, settings: RedisSettings) -> None:
+        self.group = group
         self.prefix = f"onceward:{group}:"
         self._ttl_ms: dict[State, int] = {
             state: int(settings.ttl_s(state) * 1000) for state in STORED

@@ -228,6 +228,7 @@ class Bench:
         one = receive(
             record,
             self.handler,
+            group=GROUP,
             default_deadline_s=DEADLINE_S,
             now_s=monotonic_s(),
             now_ms=record.timestamp_ms,

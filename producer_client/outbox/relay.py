@@ -78,6 +78,7 @@ class Relay:
             for _ in range(2)
         )
         self._relay_sender = RelaySender(
+            group=settings.kafka.group,
             pending=PendingWriter(self._store, resend_after_s=settings.client.resend_after_s),
             sender=self._senders[0],
             apart=self._senders[1],

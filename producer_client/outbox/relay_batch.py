@@ -111,6 +111,7 @@ class RelaySender:
     """Sends batches. Belongs to one thread.
 
     Args:
+        group: whose requests they are.
         sender: hands records to Kafka.
         apart: the sender for records that may end their producer.
         patience_s: how long Kafka may take to acknowledge a batch.
@@ -121,12 +122,14 @@ class RelaySender:
     def __init__(
         self,
         *,
+        group: str,
         pending: PendingWriter,
         sender: OrderedSender,
         apart: OrderedSender,
         patience_s: float,
         tick: Callable[[], bool],
     ) -> None:
+        self._group = group
         self._pending = pending
         self._sender = sender
         self._apart = apart
@@ -162,7 +165,9 @@ class RelaySender:
             elif told.step is RowStep.ANSWERED:
                 landed.sent[told.row.id] = NOWHERE
             else:
-                shipment.records.append((told, _hand_over(sender, told.request, away)))
+                shipment.records.append(
+                    (told, _hand_over(sender, told.request, away, group=self._group))
+                )
         shipment.launched_s = monotonic_s()
         return shipment
 
@@ -198,12 +203,12 @@ class RelaySender:
         """
         sender.abandon()
         for told in refused[:ALONE_AT_ONCE]:
-            if not self._tick() or not _send_alone(sender, told, landed):
+            if not self._tick() or not _send_alone(sender, told, landed, group=self._group):
                 break
 
 
 def _hand_over(
-    sender: OrderedSender, one: Prepared, away: dict[str, TopicAway]
+    sender: OrderedSender, one: Prepared, away: dict[str, TopicAway], *, group: str
 ) -> PendingRecord | RecordNotSent:
     payload = one.payload
     if payload.topic in away:
@@ -213,7 +218,7 @@ def _hand_over(
             payload.topic,
             key=payload.key,
             value=payload.value,
-            headers=encode_headers(one.envelope, payload.headers),
+            headers=encode_headers(one.envelope, payload.headers, group=group),
         )
     except TopicAway as error:
         away[payload.topic] = error
@@ -222,9 +227,9 @@ def _hand_over(
         return error
 
 
-def _send_alone(sender: OrderedSender, told: ToldRow, landed: Landed) -> bool:
+def _send_alone(sender: OrderedSender, told: ToldRow, landed: Landed, *, group: str) -> bool:
     """Send a row that was refused together with others; say whether Kafka is there."""
-    record = _hand_over(sender, told.request, {})
+    record = _hand_over(sender, told.request, {}, group=group)
     if not isinstance(record, RecordNotSent) and not record.is_settled(ALONE_S):
         sender.abandon()
     ending = _ending(sender, told, record)

@@ -145,6 +145,7 @@ REQUEST_ID = "onceward-request-id"
 ATTEMPT = "onceward-attempt"
 DEADLINE = "onceward-deadline"
 REOPENS = "onceward-reopens"
+GROUP = "onceward-group"
 OUTCOME_ID = "onceward-outcome-id"
 
 MAX_ID_LENGTH = 128
@@ -159,8 +160,8 @@ _DECIMAL = r"\A[0-9]{1,15}\z"
 # The columns of `with_envelope`.
 ENVELOPE = ("request_id", "attempt", "deadline_at", "is_malformed", "is_outcome", "is_named")
 
-_OURS = tuple(map(Header, (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, OUTCOME_ID)))
-_REQUEST_ID, _ATTEMPT, _DEADLINE, _REOPENS, _OUTCOME_ID = _OURS
+_OURS = tuple(map(Header, (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, OUTCOME_ID)))
+_REQUEST_ID, _ATTEMPT, _DEADLINE, _REOPENS, _GROUP, _OUTCOME_ID = _OURS
 
 
 def header_columns(headers: Headers) -> dict[str, Column]:
@@ -199,6 +200,7 @@ def _judged() -> dict[str, Column]:
         | _ATTEMPT.is_malformed(_is_between(_ATTEMPT.text, 1, MAX_ATTEMPT))
         | _DEADLINE.is_malformed(_is_between(_DEADLINE.text, 0, MAX_EPOCH_MS))
         | _REOPENS.is_malformed(_is_between(_REOPENS.text, 0, MAX_ATTEMPT))
+        | _GROUP.is_malformed(F.is_valid_utf8(_GROUP.text))
     )
     return {
         "is_malformed": is_malformed,

@@ -132,7 +132,14 @@ def _delivery(number: int, one: Prepared) -> Delivery:
         headers,
     )
     handler = Handler(function=lambda request: None, topic="payments", name="payments:charge")
-    found = receive(record, handler, default_deadline_s=DEADLINE_S, now_s=0.0, now_ms=epoch_ms())
+    found = receive(
+        record,
+        handler,
+        group="bench",
+        default_deadline_s=DEADLINE_S,
+        now_s=0.0,
+        now_ms=epoch_ms(),
+    )
     assert isinstance(found, Delivery)
     return found._replace(claimed_at=epoch_ms())
 

@@ -50,6 +50,7 @@ def delivery(request_id: str, attempt: int = 1, *, buffered_s: float = 0.0) -> D
     found = receive(
         named(request_id, attempt),
         payments(),
+        group="test",
         default_deadline_s=DEADLINE_S,
         now_s=buffered_s,
         now_ms=0,

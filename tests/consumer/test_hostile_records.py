@@ -30,7 +30,9 @@ VALUES = BYTES | JSON.map(lambda value: json.dumps(value).encode())
 
 def taken(handler: Any, **facts: Any) -> Delivery | RefusedRecord:
     """Return what a worker takes a record for."""
-    found = receive(record(**facts), handler, default_deadline_s=60.0, now_s=0.0, now_ms=0)
+    found = receive(
+        record(**facts), handler, group="test", default_deadline_s=60.0, now_s=0.0, now_ms=0
+    )
     assert 0 <= found.deadline_at <= MAX_EPOCH_MS
     if isinstance(found, RefusedRecord):
         assert type(found.message) is str and "\n" not in found.message

@@ -160,6 +160,30 @@ def test_a_resend_that_was_on_its_way_reopens_no_failure_that_its_client_was_tol
     assert road.seen(handle.request_id, State.SUCCEEDED).generation == 2
 
 
+def test_a_resend_asked_for_by_another_groups_client_reopens_no_failure_of_this_group(
+    road: Stage,
+) -> None:
+    topic = road.topics["flaky"]
+    handle = road.client.send({"amount": 1}, topic=topic, key="k")
+    failed = handle.wait(60)
+    assert (failed.state, failed.resend, failed.generation) == (State.FAILED, True, 1)
+    # The other group reads the topic as well, and has failed with it too.
+    theirs = [
+        *identity(handle.request_id, attempt=2, deadline_at=failed.deadline_at),
+        ("onceward-reopens", b"1"),
+        ("onceward-group", b"another"),
+    ]
+    road.produce(b'{"amount":1}', headers=theirs, handler="flaky", key=b"k")
+    road.client.send({"amount": 2}, topic=topic, key="k").wait(60)
+    assert handle.status().state is State.FAILED
+    row = row_of(road, handle.request_id)
+    assert (row["state"], row["generation"]) == ("FAILED", 1)
+    assert len(road.runs(handle.request_id)) == 1
+    # The group's own caller may still ask for it again.
+    road.client.send({"amount": 1}, topic=topic, key="k", request_id=handle.request_id)
+    assert road.seen(handle.request_id, State.SUCCEEDED).generation == 2
+
+
 def test_a_request_past_its_deadline_expires_with_a_row_and_never_runs(road: Stage) -> None:
     request_id = f"late-{time.time_ns()}"
     past = int(time.time() * 1000) - 1000

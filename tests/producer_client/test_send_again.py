@@ -48,13 +48,16 @@ def test_one_that_has_ended_is_not_sent_and_its_handle_answers_at_once(
 
 
 def test_a_failure_that_a_resend_may_help_is_opened_again(
-    client: Client, worker: Worker, records: Records
+    client: Client, worker: Worker, records: Records, group: str
 ) -> None:
     client.send(b"v", request_id="r1")
     worker.tell("r1", State.FAILED, code="BUSY", resend="1")
     status = client.send(b"v", request_id="r1").status()
     assert (status.state, status.attempt, status.code) == (State.PENDING, 2, None)
     assert [decode_headers(record).attempt for record in records()] == [1, 2]
+    second = records()[-1]
+    read_by = [decode_headers(second, group=one).reopens for one in (group, f"{group}x")]
+    assert read_by == [status.generation, 0]
 
 
 def test_one_that_runs_is_sent_for_the_journal_to_answer_and_still_reads_running(

@@ -57,8 +57,9 @@ MOST_REPLACED = 1000
 
 
 class Tools(NamedTuple):
-    """The connections that a redrive needs."""
+    """The connections that a redrive needs, and the group whose letters they are."""
 
+    group: str
     letters: LetterReader
     work: RedriveWork
     sent_scan: SentScan
@@ -219,6 +220,7 @@ class Redriving:
         return sending_of(
             letter,
             row,
+            group=self._tools.group,
             redrive_id=self._stands.redrive_id,
             by=self._stands.by,
             attempt=max(0 if row is None else row.attempt, attempt_of(letter), told),

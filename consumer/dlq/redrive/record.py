@@ -18,6 +18,7 @@ from feedback.kafka.values import Partition
 from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
+    GROUP,
     MAX_ATTEMPT,
     REOPENS,
     REQUEST_ID,
@@ -43,7 +44,7 @@ PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 # The envelope's headers are written anew; the payload that is stored for a resend lacks them.
 _OF_ONCEWARD = OF_A_FAILURE | {
     *(DLQ_REDRIVE_COUNT, DLQ_REDRIVE_ID, DLQ_REDRIVE_BY, REPLACES, DUE, GENERATION),
-    *(REQUEST_ID, ATTEMPT, DEADLINE, REOPENS),
+    *(REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP),
 }
 
 
@@ -51,6 +52,7 @@ class RedriveRecord(NamedTuple):
     """A letter that is sent back.
 
     Args:
+        group: whose letter it is: no other group that reads the topic reopens a failure for it.
         row: the letter's request in the journal; None where it has no row.
         request_id: the letter's request, or its replacement.
         payload_sha256: of the record that is sent.
@@ -59,6 +61,7 @@ class RedriveRecord(NamedTuple):
     """
 
     letter: Letter
+    group: str
     row: Row | None
     request_id: str
     attempt: int
@@ -78,7 +81,7 @@ class RedriveRecord(NamedTuple):
         """The record."""
         payload = self.payload
         envelope = Envelope(self.request_id, self.attempt, self.deadline_at)
-        headers = (*payload.headers, *encode_headers(envelope))
+        headers = (*payload.headers, *encode_headers(envelope, group=self.group))
         return Outgoing(payload.topic, self.partition, payload.key, payload.value, headers)
 
 
@@ -99,6 +102,7 @@ def sending_of(
     letter: Letter,
     row: Row | None,
     *,
+    group: str,
     redrive_id: str,
     by: str,
     attempt: int,
@@ -110,6 +114,7 @@ def sending_of(
     """Return the record to send for a letter.
 
     Args:
+        group: the worker's.
         row: of its request, which knows the partition best; None where it has none.
         attempt: the latest known attempt; a replacement begins anew.
         value: the replacement's.
@@ -128,6 +133,7 @@ def sending_of(
     ]
     return RedriveRecord(
         letter=letter,
+        group=group,
         row=row,
         request_id=request_id,
         attempt=1 if replaces else min(attempt + 1, MAX_ATTEMPT),

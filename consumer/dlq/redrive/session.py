@@ -204,7 +204,7 @@ def opened(settings: Settings, plan: RedrivePlan) -> Iterator[Tools]:
         scan = stack.enter_context(KafkaScan(settings.kafka, committed_only=False))
         writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))
         topics = frozenset(scan.topics())
-        yield Tools(letters, work, SentScan(scan), statuses, writer, topics)
+        yield Tools(settings.kafka.group, letters, work, SentScan(scan), statuses, writer, topics)
 
 
 def redrives_of(settings: Settings) -> RedriveWork:

@@ -35,6 +35,7 @@ from feedback.settings.settings import Settings
 class _Kafka(NamedTuple):
     """The connections, and what they said at the beginning."""
 
+    group: str
     letters: LetterReader
     traces: SentTraces
     writer: KafkaWriter
@@ -89,7 +90,7 @@ def send_back(
         traces = stack.enter_context(closing(SentTraces(scan, redrive_id=redrive_id)))
         writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))
         own = stack.enter_context(SeenNames())
-        kafka = _Kafka(letters, traces, writer, frozenset(scan.topics()))
+        kafka = _Kafka(settings.kafka.group, letters, traces, writer, frozenset(scan.topics()))
         spans = letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         _begin_traces(kafka, plan, spans)
         one = _Redriving(kafka, plan, how, redrive_id=redrive_id, own=own)
@@ -203,6 +204,7 @@ class _Redriving:
         return sending_of(
             letter,
             None,
+            group=self._kafka.group,
             redrive_id=self._redrive_id,
             by=by,
             attempt=attempt_of(letter),

@@ -85,6 +85,7 @@ class WaitKeeper(KafkaThread):
         self._resuming = Resuming(
             handlers,
             statuses=core.store,
+            group=core.settings.kafka.group,
             default_deadline_s=core.settings.worker.deadline_s,
             has_journal=core.outlives,
         )

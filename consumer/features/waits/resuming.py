@@ -131,6 +131,7 @@ class Resuming:
     Args:
         handlers: those with `delivery="at_least_once"`, by topic.
         statuses: without a journal they alone know of the runs before.
+        group: the worker's.
         default_deadline_s: for requests without a deadline, where the handler names none.
         has_journal: whether claims decide on runs: without a journal the handler alone does.
     """
@@ -140,11 +141,13 @@ class Resuming:
         handlers: Mapping[str, Handler],
         *,
         statuses: StatusReader,
+        group: str,
         default_deadline_s: float,
         has_journal: bool,
     ) -> None:
         self._handlers = handlers
         self._statuses = statuses
+        self._group = group
         self._default_deadline_s = default_deadline_s
         self._has_journal = has_journal
 
@@ -171,6 +174,7 @@ class Resuming:
         received = receive(
             wait.record,
             self._handlers[wait.record.topic],
+            group=self._group,
             default_deadline_s=self._default_deadline_s,
             now_s=monotonic_s(),
             now_ms=epoch_ms(),

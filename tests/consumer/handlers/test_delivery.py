@@ -23,7 +23,9 @@ class Payment(BaseModel):
 
 
 def received(one: Record, **settings: object) -> Delivery | RefusedRecord:
-    return receive(one, payments(**settings), default_deadline_s=60.0, now_s=5.0, now_ms=0)
+    return receive(
+        one, payments(**settings), group="test", default_deadline_s=60.0, now_s=5.0, now_ms=0
+    )
 
 
 def test_a_record_without_headers_is_the_first_attempt_of_the_request_of_its_coordinates() -> None:
@@ -99,6 +101,7 @@ def test_a_record_without_a_time_has_its_deadline_from_now() -> None:
     found = receive(
         record()._replace(timestamp_ms=-1),
         payments(),
+        group="test",
         default_deadline_s=60.0,
         now_s=5.0,
         now_ms=1_000,

@@ -56,7 +56,9 @@ def stage(make_stage: MakeStage, home: Path, monkeypatch: pytest.MonkeyPatch) ->
 def received(value: bytes | None, schema: SchemaFile) -> Any:
     record = named("a")._replace(value=value)
     handler = payments(schema=schema)
-    return receive(record, handler, default_deadline_s=DEADLINE_S, now_s=0.0, now_ms=0)
+    return receive(
+        record, handler, group="test", default_deadline_s=DEADLINE_S, now_s=0.0, now_ms=0
+    )
 
 
 def test_what_matches_is_a_delivery_and_what_does_not_is_refused_under_its_id(

@@ -13,6 +13,7 @@ from feedback.errors import InvalidMessage
 from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
+    GROUP,
     MAX_ATTEMPT,
     MAX_EPOCH_MS,
     MAX_REQUEST_ID_LENGTH,
@@ -48,13 +49,28 @@ def record(headers: Headers = (), topic: str = "payments") -> Record:
 @given(envelopes, user_headers)
 def test_what_is_encoded_is_decoded_again(envelope: Envelope, others: Headers) -> None:
     assert decode_headers(record(encode_headers(envelope, others))) == envelope
+    sent = record(encode_headers(envelope, others, group="mine"))
+    assert decode_headers(sent, group="mine") == envelope
+
+
+@given(envelopes, user_headers)
+def test_a_resend_for_another_group_reopens_nothing(envelope: Envelope, others: Headers) -> None:
+    sent = record(encode_headers(envelope, others, group="mine"))
+    # The first sending has nothing to reopen, and names no group.
+    reopens = envelope.reopens if envelope.attempt == 1 else 0
+    assert decode_headers(sent, group="theirs") == envelope._replace(reopens=reopens)
+
+
+def test_a_resend_that_names_no_group_is_for_each() -> None:
+    sent = record(encode_headers(Envelope("r", 2, None, 1)))
+    assert decode_headers(sent, group="theirs").reopens == 1
 
 
 @given(envelopes, user_headers)
 def test_the_headers_of_the_user_pass_untouched_and_in_order(
     envelope: Envelope, others: Headers
 ) -> None:
-    ours = {REQUEST_ID, ATTEMPT, DEADLINE, REOPENS}
+    ours = {REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP}
     passed = [one for one in encode_headers(envelope, others) if one[0] not in ours]
     assert passed == [one for one in others if one[0] not in ours]
 

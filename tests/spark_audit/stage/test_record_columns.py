@@ -14,6 +14,7 @@ from feedback.errors import InvalidMessage
 from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
+    GROUP,
     OUTCOME_ID,
     REOPENS,
     REQUEST_ID,
@@ -91,11 +92,13 @@ def hostile_headers() -> list[tuple[Header, ...]]:
         *((ATTEMPT, value) for value in NUMBERS),
         *((DEADLINE, value) for value in NUMBERS),
         *((REOPENS, value) for value in NUMBERS),
+        *((GROUP, value) for value in (b"mine", b"", b"\xff")),
         *((OUTCOME_ID, value) for value in IDS),
         (REQUEST_ID, None),
         (ATTEMPT, None),
         (DEADLINE, None),
         (REOPENS, None),
+        (GROUP, None),
         (OUTCOME_ID, None),
     ]
     alone = [(one,) for one in values]

@@ -120,7 +120,9 @@ def test_ours_are_left_where_no_journal_is_asked() -> None:
 
 def test_what_fails_again_has_a_letter_that_counts_the_times() -> None:
     first = letter_of(foreign("orders"))
-    back = sending_of(first, None, redrive_id="r", by="zoe", attempt=0, deadline_at=5).outgoing
+    back = sending_of(
+        first, None, group="test", redrive_id="r", by="zoe", attempt=0, deadline_at=5
+    ).outgoing
     assert sent_count(back.headers) == (first.request_id, 1)
     kept = tuple(one for one in back.headers if one[0] != "theirs")
     second = letter_of(foreign("orders", 7, *kept))

@@ -49,7 +49,13 @@ def letter(record: Record = SENT, of: Row | None = None, **headers: bytes) -> Le
 
 
 def sent(one: Letter, of: Row | None, **changes: object) -> Outgoing:
-    given: dict[str, object] = {"redrive_id": "r", "by": "zoe", "attempt": 4, "deadline_at": 900}
+    given: dict[str, object] = {
+        "group": "g",
+        "redrive_id": "r",
+        "by": "zoe",
+        "attempt": 4,
+        "deadline_at": 900,
+    }
     return sending_of(one, of, **(given | changes)).outgoing  # type: ignore[arg-type]
 
 
@@ -58,6 +64,8 @@ def test_key_value_and_the_users_headers_go_back_untouched_with_one_attempt_more
     assert (back.topic, back.partition, back.key, back.value) == ("payments", None, b"k", b"v")
     envelope = decode_headers(SENT._replace(headers=back.headers))
     assert envelope == Envelope("a", 5, 900)
+    read_by = [decode_headers(SENT._replace(headers=back.headers), group=one) for one in ("g", "h")]
+    assert [one.reopens for one in read_by] == [None, 0]
     assert back.headers[:2] == SENT.headers
     found = dict(back.headers)
     assert (found["DLQ_REDRIVE_COUNT"], found["DLQ_REDRIVE_ID"]) == (b"1", b"r")

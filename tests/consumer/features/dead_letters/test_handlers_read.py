@@ -109,6 +109,7 @@ def test_a_letter_is_received_under_its_own_id_with_a_deadline_of_its_own() -> N
     found = receive(
         record(headers=headers),
         payments(dead_letters_of="payments"),
+        group="test",
         default_deadline_s=60.0,
         now_s=5.0,
         now_ms=0,

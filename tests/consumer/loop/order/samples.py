@@ -26,7 +26,12 @@ def asked(
     sent = named(request_id, attempt)._replace(key=key, value=value, offset=next(_offsets))
     handler = payments(order=order)
     found = receive(
-        sent._replace(topic=topic), handler, default_deadline_s=60.0, now_s=buffered_s, now_ms=0
+        sent._replace(topic=topic),
+        handler,
+        group="test",
+        default_deadline_s=60.0,
+        now_s=buffered_s,
+        now_ms=0,
     )
     assert isinstance(found, Delivery)
     return found._replace(wakes=wakes)
