@@ -8,6 +8,8 @@ from feedback import logs
 from feedback.console.access import require_access
 from feedback.console.commands import OF_A_GROUP, config_option, log_level_option, settings_of
 from feedback.errors import NotAvailable, SettingsError
+from feedback.rights.needed import Role
+from feedback.settings.settings import Settings
 
 
 @click.command()
@@ -34,6 +36,17 @@ def serve(config: str | None, log_level: str) -> int:
         raise SettingsError('no topic is offered: set [http] topics = ["payments"]')
     authentication = authentication_of(settings.http)
     require_access(settings)
+    _require_rights(settings)
     listening = front_door.listen(settings.http.host, settings.http.port)
     logs.configure(level=log_level)
     return int(front_door.serve(settings, authentication, listening))
+
+
+def _require_rights(settings: Settings) -> None:
+    """Return when the user has the rights of a client; those to an outbox where one is used."""
+    # SQLAlchemy comes with it, for which a send would wait as well.
+    from feedback.rights.looking import require_sending_rights
+
+    no_outbox = settings.outbox.model_copy(update={"url": ""})
+    used = settings if settings.http.outbox else settings.model_copy(update={"outbox": no_outbox})
+    require_sending_rights(Role.CLIENT, used)

@@ -81,7 +81,7 @@ def _require(asked: Iterable[Question]) -> None:
 
 
 def require_sending_rights(role: Role, settings: Settings) -> None:
-    """Do the same for a relay or a resender, which knows one topic of requests by its settings.
+    """Do the same for one of `SENDERS`, which knows its topics of requests by its settings.
 
     Raises:
         NotAvailable: see `require_rights`.

@@ -25,4 +25,5 @@ def sending_rights(role: Role, topics: Collection[str]) -> tuple[KafkaRight, ...
 
 def own_topics(settings: Settings) -> list[str]:
     """Return the topics that a program without handlers knows by its settings."""
-    return [settings.client.topic] if settings.client.topic else []
+    own = [settings.client.topic] if settings.client.topic else []
+    return [*dict.fromkeys([*own, *settings.http.topics])]
