@@ -9,6 +9,9 @@ A test that fails beside others and passes alone depends on the speed of the mac
 fault of the test or of the product, and the last lines of the output name it; but it does not
 refuse a change that did not cause it. So at most `SECOND_LOOK_LIMIT` failed tests run again, each
 `TIMES_ALONE` times with nothing beside it. One failure of these and the whole run has failed.
+
+However it is ended, by a signal or by itself, nothing goes on that a lane or a test has started: it
+adopts what they leave behind.
 """
 
 from __future__ import annotations
@@ -16,19 +19,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from onceward.servers.keeper_process import die_with
+from onceward.servers.keeper_process import adopt_orphans, children, die_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,9 @@ TIMES_ALONE = 3
 OUTPUT = Path("build/tests")
 # Linux shares the processors out among sessions, by a niceness that a session has as a whole.
 SESSION_NICENESS = Path("/proc/self/autogroup")
+# A keeper asked to end stops its servers within this, and removes their folder.
+ORPHANS_LIMIT_S = 15.0
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PYTEST = (sys.executable, "-m", "pytest")
 
 
@@ -87,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     codes = _run_lanes(kind)
     if not any(codes):
         return 0
+    for lane, code in zip(LANES, codes, strict=True):
+        print(how_to_repeat(lane, code, kind), end="", flush=True)
     failed = sorted(test for lane in LANES for test in failed_tests(lane.failed_file))
     if not may_look_again(codes, failed):
         return 1
@@ -109,6 +120,19 @@ def may_look_again(codes: Sequence[int], failed: Sequence[str]) -> bool:
     return by_tests_alone and 0 < len(failed) <= SECOND_LOOK_LIMIT
 
 
+def how_to_repeat(lane: Lane, code: int, kind: str) -> str:
+    """Return lines about a lane that ended by something else than a test, with its command."""
+    if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return ""
+    named = {one.value: one.name for one in pytest.ExitCode}
+    named |= {-one.value: one.name for one in signal.Signals}
+    command = shlex.join((sys.executable, "-m", "tests.stack", "--", *_command(lane, kind)))
+    return (
+        f"\nThe lane {lane.name!r} ended by {named.get(code, code)}, so that tests were not run. "
+        f"What it said is above. The lane alone:\n{command}\n"
+    )
+
+
 def failed_tests(file: Path) -> list[str]:
     """Return the ids of the tests that pytest's cache names as failed."""
     return sorted(json.loads(file.read_text())) if file.exists() else []
@@ -119,7 +143,8 @@ def _run_lanes(kind: str) -> list[int]:
     first, *others = LANES
     with ExitStack() as stack:
         running = [stack.enter_context(_running(lane, kind)) for lane in others]
-        shown = subprocess.run(_command(first, kind), check=False)
+        with_us = partial(die_with, os.getpid(), signal.SIGTERM)
+        shown = subprocess.run(_command(first, kind), check=False, preexec_fn=with_us)
         codes = [shown.returncode, *(one.wait() for one in running)]
     for lane in others:
         print(lane.log.read_text(errors="replace"), flush=True)
@@ -159,5 +184,44 @@ def _stand_back(niceness: int, parent_pid: int) -> None:
         SESSION_NICENESS.write_text(str(niceness))
 
 
+def run() -> NoReturn:
+    """Run the lanes in a process of their own, and end with them all that they have started."""
+    adopt_orphans()
+    for one in ENDING:
+        signal.signal(one, _asked_to_end)
+    try:
+        sys.exit(main())
+    finally:
+        for one in ENDING:
+            signal.signal(one, signal.SIG_IGN)
+        end_orphans()
+
+
+def _asked_to_end(number: int, _: object) -> NoReturn:
+    # Told again by make and by the terminal: the first time is enough.
+    for one in ENDING:
+        signal.signal(one, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def end_orphans() -> None:
+    """Ask the processes to end that the lanes have left; kill those that have not after a while."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    for sent in (signal.SIGTERM, signal.SIGKILL):
+        told: set[int] = set()
+        deadline_s = time.monotonic() + ORPHANS_LIMIT_S
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            for pid in {*children()} - told:
+                os.kill(pid, sent)
+                told.add(pid)
+            try:
+                ended, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not ended:
+                # One that is adopted meanwhile tells nobody.
+                signal.sigtimedwait({signal.SIGCHLD}, min(left_s, 0.5))
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -1,12 +1,17 @@
 """A second look is for few tests that failed by themselves, and forgives nothing that repeats."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests import lanes as lanes_module
-from tests.lanes import SECOND_LOOK_LIMIT, Lane, failed_tests, may_look_again
+from tests.eventually import eventually
+from tests.lanes import SECOND_LOOK_LIMIT, Lane, failed_tests, how_to_repeat, may_look_again
 
 
 @pytest.mark.parametrize(
@@ -71,3 +76,51 @@ def test_a_failure_that_repeats_fails_the_run_in_whichever_lane(
     unstable = f"UNSTABLE, failed once and passed 3 times alone: test_{lane}.py::test_once"
     assert (unstable in printed) == (source is _ONCE)
     assert ("test_always" in printed) == (source is _ALWAYS)
+
+
+def test_a_lane_that_ended_by_itself_is_named_with_the_command_that_repeats_it() -> None:
+    lane = Lane("workers", ("-n", "4", "--ignore=tests/spark_audit"))
+    assert how_to_repeat(lane, 0, "not long") == how_to_repeat(lane, 1, "not long") == ""
+    said = how_to_repeat(lane, 3, "not long")
+    assert "The lane 'workers' ended by INTERNAL_ERROR" in said
+    assert "-m tests.stack -- " in said
+    assert "-m 'not long' -n 4 --ignore=tests/spark_audit" in said
+    assert "ended by SIGKILL" in how_to_repeat(lane, -9, "not long")
+
+
+# Each leaves a server that is deaf to SIGTERM, in a session of its own.
+_HANGS = """
+import subprocess, sys, time
+
+def test_hangs():
+    deaf = "import pathlib, os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    deaf += "pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(600)"
+    subprocess.Popen([sys.executable, "-c", deaf, "NAME.part"], start_new_session=True)
+    time.sleep(600)
+"""
+_LANES = """
+from tests import lanes
+lanes.ORPHANS_LIMIT_S = 1.0
+lanes.LANES = tuple(lanes.Lane(one, ("-n", "1", f"test_{one}.py")) for one in ("a", "b"))
+lanes.run()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_all_that_lanes_and_tests_have_started_ends_with_a_run_that_is_told_to_end(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"test_{name}.py").write_text(_HANGS.replace("NAME", name))
+    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    run = subprocess.Popen(
+        [sys.executable, "-c", _LANES, "not long"], cwd=tmp_path, env=environment
+    )
+    servers = [tmp_path / "a.part", tmp_path / "b.part"]
+    try:
+        eventually(lambda: all(one.exists() and one.read_text() for one in servers), timeout_s=60)
+        run.send_signal(number)
+        assert run.wait(60) == 128 + number
+    finally:
+        run.kill()
+    assert [one for one in servers if Path("/proc", one.read_text()).exists()] == []

@@ -44,6 +44,16 @@ def die_with(parent_pid: int, death_signal: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def adopt_orphans() -> None:
+    """Become the parent of what this process' children leave behind when they end."""
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> list[int]:
+    """Return the processes that the main thread has started or adopted."""
+    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+
+
 class Processes:
     """The processes of one stack, by pid."""
 
@@ -103,10 +113,9 @@ class Processes:
 def _kill_orphans(limit_s: float) -> None:
     """Kill and reap the children that dead servers left to this subreaper."""
     deadline_s = time.monotonic() + limit_s
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
     while time.monotonic() < deadline_s:
-        for pid in children.read_text().split():
-            os.kill(int(pid), signal.SIGKILL)
+        for pid in children():
+            os.kill(pid, signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
@@ -163,7 +172,7 @@ def main(parent_pid: int) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     for asked_to_end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(asked_to_end, _leave)
-    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     servers = Processes()
     folder = Path(tempfile.mkdtemp(prefix="onceward-stack-"))
     try:
