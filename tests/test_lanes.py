@@ -69,7 +69,10 @@ def test_a_failure_that_repeats_fails_the_run_in_whichever_lane(
     for number, text in enumerate(sources):
         (tmp_path / f"test_{number}.py").write_text(text)
     monkeypatch.chdir(tmp_path)
-    lanes = tuple(Lane(f"{number}", ("-n", "0", f"test_{number}.py"), number) for number in (0, 1))
+    # The plugins of others' packages take two thirds of the time of such a short run.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    one = ("-p", "xdist", "-n", "0")
+    lanes = tuple(Lane(f"{number}", (*one, f"test_{number}.py"), number) for number in (0, 1))
     monkeypatch.setattr(lanes_module, "LANES", lanes)
     assert lanes_module.main(["not long"]) == code
     printed = capfd.readouterr().out
@@ -101,7 +104,7 @@ def test_hangs():
 _LANES = """
 from tests import lanes
 lanes.ORPHANS_LIMIT_S = 1.0
-lanes.LANES = tuple(lanes.Lane(one, ("-n", "1", f"test_{one}.py")) for one in ("a", "b"))
+lanes.LANES = tuple(lanes.Lane(one, ("-p", "xdist", "-n", "1", f"test_{one}.py")) for one in "ab")
 lanes.run()
 """
 
@@ -112,7 +115,10 @@ def test_all_that_lanes_and_tests_have_started_ends_with_a_run_that_is_told_to_e
 ) -> None:
     for name in ("a", "b"):
         (tmp_path / f"test_{name}.py").write_text(_HANGS.replace("NAME", name))
-    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    environment = os.environ | {
+        "PYTHONPATH": str(Path.cwd()),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     run = subprocess.Popen(
         [sys.executable, "-c", _LANES, "not long"], cwd=tmp_path, env=environment
     )
