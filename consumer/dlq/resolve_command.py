@@ -51,15 +51,17 @@ def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: s
     from consumer.features.waits.registry.registry import Registry
     from consumer.features.waits.registry.topics import registry_rights
     from consumer.journal import Journal
-    from feedback.console.access import require_access
+    from feedback.console.access import require_access, require_let_in
     from feedback.rights.looking import require_rights
 
     settings = settings_of(config)
     logs.configure(level=log_level)
     url = settings.registry.url or settings.journal.url
-    with closing(Journal(url, group=settings.kafka.group, worker_id="")) as database:
-        require_access(settings, more=database.ping)
+    require_access(settings)
+    # Before the database is asked, which names no right: to connect is one.
     require_rights(Role.REGISTRY, settings, registry_rights(settings, topics))
+    with closing(Journal(url, group=settings.kafka.group, worker_id="")) as database:
+        require_let_in(database.ping)
     # systemd's variables are removed before a child process may inherit them.
     unit()
     with stopping_at_signals() as stopping:

@@ -17,22 +17,27 @@ from feedback.settings.settings import Settings
 KAFKA_S = 5.0
 
 
-def require_access(settings: Settings, *, more: Callable[[], object] | None = None) -> None:
+def require_access(settings: Settings) -> None:
     """Return when Kafka and Redis let us in, or are away: an outage is waited for later.
-
-    Args:
-        more: asks another server.
 
     Raises:
         NotAvailable: one of them refuses us, or we refuse it; see `NotAvailable.fault`.
     """
-    asks = [lambda: _ask_redis(settings), lambda: _ask_kafka(settings)]
-    for ask in asks if more is None else [*asks, more]:
-        try:
-            ask()
-        except NotAvailable as error:
-            if error.fault is not None:
-                raise
+    require_let_in(lambda: _ask_redis(settings))
+    require_let_in(lambda: _ask_kafka(settings))
+
+
+def require_let_in(ask: Callable[[], object]) -> None:
+    """Return when the server that is asked lets us in, or is away.
+
+    Raises:
+        NotAvailable: see `require_access`.
+    """
+    try:
+        ask()
+    except NotAvailable as error:
+        if error.fault is not None:
+            raise
 
 
 def _ask_redis(settings: Settings) -> None:

@@ -11,6 +11,7 @@ from feedback.kafka.rights import not_to_be_made
 from feedback.kafka.topic_facts import TopicFacts, facts_of
 from feedback.rights.lines import admin_config, kafka_line
 from feedback.rights.needed import KafkaRight, MissingRight, Resource
+from feedback.rights.places import user_of_kafka
 from feedback.settings.settings import Settings
 
 TIMEOUT_S = 5.0
@@ -105,7 +106,7 @@ def _sentences(
     right: KafkaRight, lacking: Collection[str], settings: Settings
 ) -> Iterator[MissingRight]:
     kafka = settings.kafka
-    user = kafka.sasl_plain_username or "ANONYMOUS"
+    user = user_of_kafka(kafka)
     admin = admin_config(kafka.security_protocol)
     for one in sorted(lacking):
         alone = right._replace(operations=frozenset({one}), wished=frozenset())

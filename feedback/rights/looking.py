@@ -9,7 +9,7 @@ from functools import partial
 from feedback.errors import NotAvailable
 from feedback.rights.kafka_missing import missing_of_kafka
 from feedback.rights.needed import KafkaRight, MissingRight, Role
-from feedback.rights.places import database_urls
+from feedback.rights.places import ANONYMOUS, database_urls, user_of_kafka
 from feedback.rights.redis_missing import missing_of_redis
 from feedback.rights.senders import own_topics, sending_rights
 from feedback.rights.sql_missing import missing_of_sql
@@ -47,8 +47,8 @@ def require_rights(
 ) -> None:
     """Return when the users of a service have the rights without which it fails.
 
-    A server that is away is left to the service, which waits for it or says so. Brokers that do not
-    ask who one is are not asked: nearly none of them has rights, and it would take 0.1 s.
+    A server that is away is left to the service, which waits for it or says so. Brokers that are not
+    told who one is are not asked: nearly none of them has rights, and it would take 0.1 s.
 
     Args:
         kafka: the rights of the role there.
@@ -58,8 +58,8 @@ def require_rights(
         NotAvailable: some are missing; names each, with the command that grants it.
     """
     asked = questions(role, settings, kafka, known=known)
-    is_asked_who = settings.kafka.security_protocol not in ("PLAINTEXT", "SSL")
-    _require(ask for server, ask in asked if server != "kafka" or is_asked_who)
+    is_known = user_of_kafka(settings.kafka) != ANONYMOUS
+    _require(ask for server, ask in asked if server != "kafka" or is_known)
 
 
 def require_redis_rights(role: Role, settings: Settings) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from feedback.settings.settings import Settings
+from feedback.settings.settings import KafkaSection, Settings
 
+# Kafka's own name of a user who did not say who one is.
+ANONYMOUS = "ANONYMOUS"
 # As libpq's `options` say it; the first of several schemas is where tables are made.
 _SEARCH_PATH = re.compile(r"-c\s*search_path=\"?([^\s,\"]+)")
 
@@ -28,6 +30,19 @@ def user_of(url: str) -> str:
     'bank@payments'
     """
     return unquote(urlsplit(url).username or "")
+
+
+def user_of_kafka(kafka: KafkaSection) -> str:
+    """Return the user that Kafka knows by these settings, or in angle brackets where to read it.
+
+    >>> user_of_kafka(KafkaSection(security_protocol="SSL", ssl_certfile="bank.pem"))
+    '<subject of bank.pem>'
+    """
+    if kafka.security_protocol.startswith("SASL"):
+        return kafka.sasl_plain_username or f"<user of the {kafka.sasl_mechanism} login>"
+    if kafka.security_protocol == "SSL" and kafka.ssl_certfile:
+        return f"<subject of {kafka.ssl_certfile}>"
+    return ANONYMOUS
 
 
 def schema_of(url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -131,6 +132,33 @@ def test_a_service_that_lacks_a_right_names_it_and_ends_with_3(
         return False
 
     eventually(has_started, what=started)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_who_is_known_by_a_certificate_is_told_the_missing_right_before_the_start(
+    stage: RightsStage,
+) -> None:
+    stage.grant(Role.WORKER)
+    name = f"worker-{uuid.uuid4().hex}"
+    own = stage.secured.authority.issue(name, hosts=())
+    kafka: dict[str, Any] = {
+        "bootstrap_servers": stage.secured.kafka.mutual,
+        "security_protocol": "SSL",
+        "ssl_certfile": str(own.cert),
+        "ssl_keyfile": str(own.key),
+    }
+    for line in stage.grants(Role.WORKER, "acl"):
+        stage.run_acl(line.replace("User:worker", f"User:CN={name}"))
+    stage.secured.kafka.take_away(f"CN={name}", KINDS["--group"], stage.group)
+    worker = stage.worker(kafka=kafka)
+    assert worker.ended(within_s=60) == ExitCode.NOT_AVAILABLE, worker.tail
+    said = f"user <subject of {own.cert}> has no right Read on group {stage.group};"
+    assert said in worker.tail
+    stage.secured.kafka.allow(
+        f"CN={name}", KINDS["--group"], stage.group, OPERATIONS["Read"], OPERATIONS["Describe"]
+    )
+    eventually(lambda: stage.worker(kafka=kafka).told("worker.started"), what="a start")
 
 
 def test_a_topic_that_may_not_be_seen_is_not_called_missing(stage: RightsStage) -> None:

@@ -28,7 +28,9 @@ pytestmark = [pytest.mark.usefixtures("no_given_servers"), pytest.mark.long]
 
 SERVICES = {
     Role.WORKER: ("consumer", "run"),
+    Role.RESENDER: ("producer_client", "resend"),
     Role.RELAY: ("producer_client", "relay"),
+    Role.REGISTRY: ("consumer.dlq", "expire", "--topic"),
 }
 # They change nothing, so that without a right they say as much or name it.
 READING = (
@@ -88,6 +90,7 @@ def own_atoms(stage: RightsStage, role: Role) -> Iterator[Atom]:
 @pytest.mark.parametrize("role", SERVICES)
 def test_no_service_starts_without_a_right_that_it_needs(stage: RightsStage, role: Role) -> None:
     module, *words = SERVICES[role]
+    words += [stage.topics["keep"]] if role is Role.REGISTRY else []
     for atom in own_atoms(stage, role):
         with without(stage, role, atom) as is_needed:
             if not is_needed or is_not_its_own(stage, role, atom):
@@ -98,9 +101,9 @@ def test_no_service_starts_without_a_right_that_it_needs(stage: RightsStage, rol
 
 
 def is_not_its_own(stage: RightsStage, role: Role, atom: Atom) -> bool:
-    """Whether a relay knows the topic by no setting of its own."""
+    """Whether a relay or a resender knows the topic by no setting of its own."""
     others = (stage.topics["keep"], stage.topics["outcomes"])
-    return role is Role.RELAY and atom.name.endswith(others)
+    return role in (Role.RESENDER, Role.RELAY) and atom.name.endswith(others)
 
 
 @pytest.mark.timeout(1800)
