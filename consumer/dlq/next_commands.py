@@ -115,7 +115,7 @@ class _Commands:
         if self._report.is_on_its_way:
             yield self._client("wait for it, and send it again where that helps", "wait")
         elif self._report.letters_away is not None:
-            yield self._dlq("its letter, when Kafka is back", "show", *self._dlqs)
+            yield self._dlq("its letter, once Kafka gives it", "show", *self._dlqs)
         else:
             yield NextCommand(
                 self._alone("onceward-worker", "check"), "its dead letter is not there yet"

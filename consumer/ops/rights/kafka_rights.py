@@ -125,8 +125,9 @@ def _of_operator(names: _KafkaNames) -> Iterator[KafkaRight]:
 
 def _of_auditor(names: _KafkaNames) -> Iterator[KafkaRight]:
     for topic in dict.fromkeys([*names.settings.audit.topics, *names.sources]):
-        yield _topic(topic, READ | CONFIGS)
-        yield _topic(f"{topic}.{names.group}.", READ | CONFIGS, is_prefix=True)
+        # Without DescribeConfigs it says that it has not seen a policy, and judges the rest.
+        yield _topic(topic, READ, CONFIGS)
+        yield _topic(f"{topic}.{names.group}.", READ, CONFIGS, is_prefix=True)
     yield KafkaRight(Resource.GROUP, names.group, DESCRIBE)
     # The audit's settings need not name handlers, so nothing says whether there are retry topics.
     yield KafkaRight(Resource.GROUP, retry_group(names.group), DESCRIBE)

@@ -43,8 +43,10 @@ def test_letters_that_are_hidden_are_not_counted_as_none(secured: Secured, tmp_p
         require_schema(stage)
         stage.secured.kafka.take_away(Role.OPERATOR, ResourceType.TOPIC)
         require_refused(stage)
+        require_nothing_changed(stage, name)
         shown = stage.command("consumer.dlq", "show", name, role=Role.OPERATOR)
         assert "lacks a right" in shown.stdout, shown
+        assert "Kafka is back" not in shown.stdout, shown
 
 
 @pytest.mark.timeout(300)
@@ -128,6 +130,22 @@ def test_a_redrive_whose_statuses_redis_refused_says_why(
     told = capsys.readouterr().out
     assert "lacks a right: allow it: 2 clients are told by the workers" in told
     assert "away" not in told
+
+
+def require_nothing_changed(stage: RightsStage, name: str) -> None:
+    """Return when who may not see the letters sends none back, and hears of the right."""
+    for words in (
+        ("redrive", name, "--yes"),
+        ("redrive", "--all", "--yes"),
+        ("redrive", "--unknown", "--all", "--yes"),
+        ("discard", "--all", "--yes", "--because", "a test"),
+        ("show", "nobody"),
+    ):
+        ran = stage.command("consumer.dlq", *words, role=Role.OPERATOR)
+        assert ran.returncode == ExitCode.NOT_AVAILABLE, (words, ran)
+        assert "lacks a right" in ran.stdout + ran.stderr, (words, ran)
+    asked = "SELECT state, (SELECT count(*) FROM onceward_action) FROM onceward_request"
+    assert stage.secured.postgres.run(asked, database=stage.database) == [(State.FAILED, 0)]
 
 
 def require_refused(stage: RightsStage) -> None:
