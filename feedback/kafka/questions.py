@@ -160,5 +160,5 @@ def _patiently(ask: Callable[[], T]) -> T:
 
 
 def _no_right(settings: KafkaSection, error: KafkaFault, right: str) -> NotAvailable:
-    said = f"Kafka at {settings.bootstrap_servers} refuses: this user needs {right}"
+    said = f"Kafka at {settings.bootstrap_servers} refuses: this user needs {right} ({error.words})"
     return NotAvailable(said).because(error.fault)

@@ -9,7 +9,7 @@ from functools import partial
 from feedback.errors import NotAvailable
 from feedback.rights.kafka_missing import missing_of_kafka
 from feedback.rights.needed import KafkaRight, MissingRight, Role
-from feedback.rights.places import ANONYMOUS, database_urls, user_of_kafka
+from feedback.rights.places import NOBODY, database_urls, user_of_kafka
 from feedback.rights.redis_missing import missing_of_redis
 from feedback.rights.senders import own_topics, sending_rights
 from feedback.rights.sql_missing import missing_of_sql
@@ -58,7 +58,7 @@ def require_rights(
         NotAvailable: some are missing; names each, with the command that grants it.
     """
     asked = questions(role, settings, kafka, known=known)
-    is_known = user_of_kafka(settings.kafka) != ANONYMOUS
+    is_known = user_of_kafka(settings.kafka) != NOBODY
     _require(ask for server, ask in asked if server != "kafka" or is_known)
 
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from feedback.settings.settings import KafkaSection, Settings
 
 # Kafka's own name of a user who did not say who one is.
-ANONYMOUS = "ANONYMOUS"
+NOBODY = "ANONYMOUS"
 # As libpq's `options` say it; the first of several schemas is where tables are made.
 _SEARCH_PATH = re.compile(r"-c\s*search_path=\"?([^\s,\"]+)")
 
@@ -42,7 +42,7 @@ def user_of_kafka(kafka: KafkaSection) -> str:
         return kafka.sasl_plain_username or f"<user of the {kafka.sasl_mechanism} login>"
     if kafka.security_protocol == "SSL" and kafka.ssl_certfile:
         return f"<subject of {kafka.ssl_certfile}>"
-    return ANONYMOUS
+    return NOBODY
 
 
 def schema_of(url: str) -> str:

@@ -206,6 +206,7 @@ def test_a_group_that_may_not_be_seen_is_said_with_the_right_it_needs(
         frozen(settings_of(broker, topic, group))
     assert refused(error) == (
         f"Kafka at {broker.address} refuses: this user needs Describe on the group"
+        f" (GroupAuthorizationFailedError {group})"
     )
 
 

@@ -97,7 +97,7 @@ class RightsStage:
 
     def variables(self) -> dict[str, str]:
         """Return the environment that the handlers read."""
-        return {"TEST_TOPICS": json.dumps(self.topics)}
+        return {"TEST_TOPICS": json.dumps(self.topics), "TEST_FOLDER": str(self.folder)}
 
     def make_beside(self) -> None:
         """Make the topics beside those of requests, compacted."""
