@@ -160,5 +160,6 @@ def _patiently(ask: Callable[[], T]) -> T:
 
 
 def _no_right(settings: KafkaSection, error: KafkaFault, right: str) -> NotAvailable:
-    said = f"Kafka at {settings.bootstrap_servers} refuses: this user needs {right} ({error.words})"
+    words = error.words.rstrip(":")
+    said = f"Kafka at {settings.bootstrap_servers} refuses: this user needs {right} ({words})"
     return NotAvailable(said).because(error.fault)

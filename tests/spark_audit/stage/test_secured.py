@@ -204,10 +204,11 @@ def test_a_group_that_may_not_be_seen_is_said_with_the_right_it_needs(
     allow(broker, topic, group)
     with pytest.raises(NotAvailable) as error:
         frozen(settings_of(broker, topic, group))
-    assert refused(error) == (
+    said = refused(error)
+    assert said.startswith(
         f"Kafka at {broker.address} refuses: this user needs Describe on the group"
-        f" (GroupAuthorizationFailedError {group})"
     )
+    assert said.endswith(f"{group})")
 
 
 def test_without_the_right_to_see_a_policy_only_wait_topics_count_as_compacted(
