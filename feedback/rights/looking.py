@@ -47,8 +47,8 @@ def require_rights(
 ) -> None:
     """Return when the users of a service have the rights without which it fails.
 
-    A server that is away is left to the service, which waits for it or says so. Brokers that do
-    not hear who one is are not asked: nearly none of them has rights, and it would take 0.1 s.
+    A server that is away is left to the service, which waits for it or says so. Brokers
+    without a login are not asked: nearly none of them has rights, and it would take 0.1 s.
 
     Args:
         kafka: the rights of the role there.

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from feedback.settings.settings import KafkaSection, Settings
 
-# Kafka's own name of a user who did not say who one is.
+# Kafka's own name of a user without a login.
 NOBODY = "ANONYMOUS"
 # As libpq's `options` say it; the first of several schemas is where tables are made.
 _SEARCH_PATH = re.compile(r"-c\s*search_path=\"?([^\s,\"]+)")
@@ -33,7 +33,7 @@ def user_of(url: str) -> str:
 
 
 def user_of_kafka(kafka: KafkaSection) -> str:
-    """Return the user that Kafka knows by these settings, or in angle brackets where to read it.
+    """Return the user that Kafka knows by these settings, or the place of its name in angle brackets.
 
     >>> user_of_kafka(KafkaSection(security_protocol="SSL", ssl_certfile="bank.pem"))
     '<subject of bank.pem>'
