@@ -33,7 +33,7 @@ def user_of(url: str) -> str:
 
 
 def user_of_kafka(kafka: KafkaSection) -> str:
-    """Return the user that Kafka knows by these settings, or the place of its name in angle brackets.
+    """Return the user that Kafka knows by these settings, or `<the place of its name>`.
 
     >>> user_of_kafka(KafkaSection(security_protocol="SSL", ssl_certfile="bank.pem"))
     '<subject of bank.pem>'
