@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from feedback.errors import RedisUnavailable
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import RedisMemory
+from feedback.settings.sections import KafkaSection
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite, refusals_of
 from tests.simulation.processes import Process
 
@@ -29,6 +30,7 @@ class SimulatedStore:
     """
 
     is_closed = False
+    group = KafkaSection().group
     prefix = "onceward:g:"
     journal_key = "onceward:g:journal"
 
