@@ -12,10 +12,12 @@ import httpx
 import pytest
 import uvicorn
 from kafka.admin import KafkaAdminClient, NewTopic
+from selenium import webdriver
 
 from feedback.records.envelope import Record
 from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
+from onceward.servers.packages import program
 from producer_client.http.callers import ANONYMOUS, Caller
 from producer_client.http.front_door import FrontDoor, client_of
 from producer_client.http.metrics import DoorMetrics
@@ -140,3 +142,16 @@ def front(servers: Servers) -> Iterator[Served]:
     create_topics(servers, *topics)
     with served(servers, http={"topics": topics}, client={"poll_interval_s": 0.2}) as one:
         yield one
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    """Yield a headless Chromium."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = program("chromium")
+    for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=700,600"):
+        options.add_argument(f"--{argument}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    one = webdriver.Chrome(options, webdriver.ChromeService(program("chromedriver")))
+    yield one
+    one.quit()

@@ -20,6 +20,7 @@ class Site(ThreadingHTTPServer):
 
     Attributes:
         order: the name of the form's action.
+        value: the expression of the form's module that is submitted.
         lost: of so many submissions the answer is lost; the front door has them.
         is_away: it takes no request of the form any more.
         answers: what it answers itself, by the beginning of "METHOD path".
@@ -32,6 +33,7 @@ class Site(ThreadingHTTPServer):
         self.door = door
         self.topic = topic
         self.order = "order-7"
+        self.value = "{ order: action, amount }"
         self.lost = 0
         self.is_away = False
         self.answers: dict[str, tuple[int, bytes]] = {}
@@ -69,7 +71,10 @@ class _Visitor(BaseHTTPRequestHandler):
             self._pass_on()
             return
         content = page.read_text("utf-8").replace("/v1/payments", f"/v1/{self.server.topic}")
-        content = content.replace('"order-7"', f'"{self.server.order}"')
+        # Tabs of one site may have orders of their own, by their address.
+        order = self.path.partition("?")[2] or self.server.order
+        content = content.replace('"order-7"', f'"{order}"')
+        content = content.replace("{ order: action, amount }", self.server.value)
         self._answer(HTTPStatus.OK, content.encode(), KINDS[page.suffix])
 
     def do_POST(self) -> None:

@@ -321,3 +321,26 @@ def test_metrics_count_answers(front: Served, key: str) -> None:
     shown = front.http.get("/metrics").text
     assert 'onceward_http_answers_total{page="submit",status="202"}' in shown
     assert front.http.get("/live").text == "live\n"
+
+
+def test_pages_of_the_origins_that_are_set_may_call_and_read_and_others_may_not(
+    servers: Servers, key: str
+) -> None:
+    shop, other = "https://shop.example", "https://other.example"
+    asks = {"Access-Control-Request-Method": "POST"}
+    asks["Access-Control-Request-Headers"] = "idempotency-key, content-type, if-match, prefer"
+    with served(servers, http={"cors_origins": [shop]}) as door:
+        create_topics(servers, door.topic)
+        page = f"/v1/{door.topic}"
+        allowed = door.http.options(page, headers=asks | {"Origin": shop})
+        assert (allowed.status_code, allowed.headers["Access-Control-Allow-Origin"]) == (200, shop)
+        refused = door.http.options(page, headers=asks | {"Origin": other})
+        assert refused.status_code == 400
+        assert "Access-Control-Allow-Origin" not in refused.headers
+        accepted = door.post(key, Origin=shop)
+        shown = accepted.headers["Access-Control-Expose-Headers"].split(", ")
+        assert {"ETag", "Location", "Retry-After"} <= set(shown)
+        assert "Access-Control-Allow-Credentials" not in accepted.headers
+        assert "Access-Control-Allow-Origin" not in door.post(key, Origin=other).headers
+    with served(servers) as door:
+        assert door.http.options(page, headers=asks | {"Origin": shop}).status_code == 405

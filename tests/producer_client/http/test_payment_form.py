@@ -12,7 +12,6 @@ from selenium.webdriver.common.by import By
 
 from feedback.records.envelope import decode_headers
 from feedback.status import State
-from onceward.servers.packages import program
 from tests.eventually import eventually
 from tests.kit.serving import serving
 from tests.producer_client.http.conftest import Served
@@ -20,19 +19,6 @@ from tests.producer_client.http.site import Site
 
 LIMIT_S = 30.0
 UNDER_WAY, AWAY, PAID = "Your payment is under way.", "The network is away.", "Paid."
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    """Yield a headless Chromium."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = program("chromium")
-    for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=700,600"):
-        options.add_argument(f"--{argument}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    one = webdriver.Chrome(options, webdriver.ChromeService(program("chromedriver")))
-    yield one
-    one.quit()
 
 
 @pytest.fixture(scope="module")

@@ -126,6 +126,30 @@ def test_all_that_a_killed_one_has_accepted_is_in_kafka_and_the_rest_is_sent_aga
     assert _ids(settings) == {request_id_of("", key) for key in keys}
 
 
+def test_an_answer_that_is_cut_off_is_the_exit_code_5(
+    environment: dict[str, str], tmp_path: Path, make_settings: MakeSettings
+) -> None:
+    topic = make_settings().client.topic
+    short = {"TOPICS": str(topic), "PORT": "0", "DRAIN_TIMEOUT_S": "1"}
+    offered = environment | {f"ONCEWARD_HTTP__{name}": value for name, value in short.items()}
+    door = ClientProgram(offered, tmp_path, "door", argv=("serve",))
+    try:
+        with socket.create_connection(("127.0.0.1", _port(door)), timeout=LIMIT_S) as half:
+            head = f"POST /v1/{topic} HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: a\r\n"
+            body = "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n1"
+            half.sendall(f"{head}{body}".encode())
+            with _client(door) as http:
+                # One connection after the other: the half body is being read.
+                assert http.get("/live").status_code == 200
+            door.send(signal.SIGTERM)
+            assert door.wait() == 5
+            assert not half.recv(100).startswith(b"HTTP/1.1 2")
+    finally:
+        door.kill()
+    assert door.told("http.stopped")["was_cut"] is True
+    assert _ids(make_settings()) == set()
+
+
 def test_a_start_that_is_refused_says_why(call: Run) -> None:
     offered = {"ONCEWARD_HTTP__TOPICS": "payments"}
     assert call("serve").code == 2

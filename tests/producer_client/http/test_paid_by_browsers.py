@@ -1,0 +1,192 @@
+"""Payment forms in browsers, while worker, front door, Redis and broker are killed and come back.
+
+Each order is charged once at most, and each tab ends on what the journal says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+
+from feedback.status import FINAL
+from onceward.servers.kafka import Broker
+from onceward.servers.ports import free_port
+from onceward.servers.redis import Redis
+from producer_client.http.ids import request_id_of
+from tests.consumer.stage import Stage, open_stage
+from tests.eventually import eventually
+from tests.kit.serving import serving
+from tests.kit.settings import environment
+from tests.left_open import left_open
+from tests.producer_client.http.site import Site
+from tests.producer_client.resenders import ClientProgram
+from tests.stack import Servers
+from tests.stack.restartable import Restartable, restartable
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(400),
+    pytest.mark.usefixtures("no_given_servers"),
+]
+
+ENDS_WITHIN_S = 120.0
+TAKES_S = 1.5
+WORDS = {"SUCCEEDED": "Paid.", "IN_DOUBT": "We do not know yet", "FAILED": "Not paid"}
+
+
+class Shop:
+    """A site, its front door, a worker and a resender, on servers that may be killed."""
+
+    def __init__(self, stage: Stage, folder: Path, kafka: Restartable, redis: Restartable) -> None:
+        self.stage, self.kafka, self.redis = stage, kafka, redis
+        self._folder = folder
+        self._port = free_port()
+        section = {"topics": list(stage.topics.values()), "port": self._port}
+        self._config = str(stage.config(http=section))
+        self._worker = stage.start()
+        self.resender = self._program("resend", "--json")
+        self._door = self._program("serve")
+        self._door.told("http.started")
+        self.site = Site(("127.0.0.1", self._port), stage.topics["work"])
+        self.site.value = f"{{ order: action, amount, takes_s: {TAKES_S} }}"
+
+    def _program(self, *words: str) -> ClientProgram:
+        argv = (*words, "--config", self._config)
+        return ClientProgram(environment(), self._folder, words[0], argv=argv)
+
+    def close(self) -> None:
+        """Kill what is left."""
+        self._door.kill()
+        self.resender.kill()
+
+    def kill_worker(self) -> Callable[[], object]:
+        """Kill it, and return how it comes back."""
+        self._worker.kill()
+
+        def back() -> None:
+            self._worker = self.stage.start()
+
+        return back
+
+    def kill_door(self) -> Callable[[], object]:
+        """Kill it, and return how it comes back, at its address."""
+        self._door.kill()
+
+        def back() -> None:
+            self._door = self._program("serve")
+            eventually(lambda: "http.started" in self._door.tail, timeout_s=60)
+
+        return back
+
+    def kill_redis(self) -> Callable[[], object]:
+        """Kill it, and return how it comes back, with its data."""
+        self.redis.kill()
+        return self.redis.start
+
+    def kill_broker(self) -> Callable[[], object]:
+        """Kill it, and return how it comes back."""
+        self.kafka.kill()
+        return self.kafka.start
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """Yield a shop with servers of its own."""
+    with ExitStack() as ends:
+        ends.enter_context(left_open())
+        kafka = ends.enter_context(restartable(Broker))
+        redis = ends.enter_context(restartable(partial(Redis, keeps_data=True)))
+        stage = ends.enter_context(
+            open_stage(
+                servers=Servers(kafka.address, redis.address, ""),
+                journal_url=f"sqlite:///{tmp_path}/journal.db",
+                folder=tmp_path,
+                client={"poll_interval_s": 0.5, "resend_after_s": 5, "send_timeout_s": 4},
+            )
+        )
+        one = Shop(stage, tmp_path, kafka, redis)
+        ends.callback(one.close)
+        ends.enter_context(serving(one.site))
+        yield one
+
+
+class Tab:
+    """The form of one order, in a tab of its own."""
+
+    def __init__(self, browser: webdriver.Chrome, site: Site, order: str) -> None:
+        browser.switch_to.new_window("tab")
+        self._browser, self._order = browser, order
+        self._handle = browser.current_window_handle
+        browser.get(f"http://127.0.0.1:{site.server_port}/?{order}")
+        eventually(browser.find_element(By.ID, "pay").is_enabled, timeout_s=30)
+
+    def pay(self) -> None:
+        """Press twice, and keep the id of the request: its key goes when its end is known."""
+        self._browser.switch_to.window(self._handle)
+        self._browser.execute_script(
+            "const f = document.querySelector('form'); f.requestSubmit(); f.requestSubmit();"
+        )
+        stored = f"return sessionStorage.getItem('onceward:{self._order}')"
+        key = json.loads(self._browser.execute_script(stored))["key"]
+        self.request_id = request_id_of("", key)
+
+    def says(self, beginning: str) -> None:
+        """Return when the page says this of the payment."""
+        try:
+            eventually(lambda: self.said.startswith(beginning), timeout_s=60)
+        except TimeoutError:
+            raise AssertionError(f"{self._order}: not {beginning!r} but {self.said!r}") from None
+
+    @property
+    def said(self) -> str:
+        """The page's word on the payment."""
+        self._browser.switch_to.window(self._handle)
+        return self._browser.find_element(By.ID, "said").text
+
+    def reload(self) -> None:
+        """Load the page again."""
+        self._browser.switch_to.window(self._handle)
+        self._browser.refresh()
+
+
+def test_each_order_is_charged_once_and_each_tab_ends_on_the_truth(
+    shop: Shop, browser: webdriver.Chrome
+) -> None:
+    tabs: list[Tab] = []
+    states: list[str] = []
+    faults = (shop.kill_door, shop.kill_worker, shop.kill_redis, shop.kill_broker)
+    for fault in faults:
+        running, late = (Tab(browser, shop.site, f"{fault.__name__}-{n}") for n in "ab")
+        running.pay()
+        running.says("Your payment is under way")
+        back = fault()
+        late.pay()
+        back()
+        running.reload()
+        tabs += [running, late]
+        # The next fault finds none of these under way.
+        states += [_truth(shop.stage, tab.request_id) for tab in (running, late)]
+    for tab, state in zip(tabs, states, strict=True):
+        tab.says(WORDS[state])
+    runs = [run["request_id"] for run in shop.stage.runs()]
+    assert sorted(runs) == sorted(set(runs))
+    assert set(runs) <= {tab.request_id for tab in tabs}
+    # A worker that is killed leaves the one that it ran in doubt, and no other.
+    assert states.count("SUCCEEDED") >= len(tabs) - 1, states
+
+
+def _truth(stage: Stage, request_id: str) -> str:
+    """Return the state in the journal, once the request has ended."""
+
+    def ended() -> str:
+        row = stage.row(request_id)
+        return str(row["state"]) if row is not None and row["state"] in FINAL else ""
+
+    return eventually(ended, timeout_s=ENDS_WITHIN_S)
