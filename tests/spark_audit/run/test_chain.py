@@ -64,13 +64,17 @@ def _named(scene: Scene, date: str, finding: str) -> list[str]:
     return sorted(row["request_id"] for row in rows)
 
 
-def _two_days(scene: Scene) -> tuple[Window, AuditResult, AuditResult]:
-    """Audit the day with strays of other years, and today with what came to it since."""
+def _day_with_strays(scene: Scene) -> AuditResult:
+    """Audit the day, with strays of other years."""
     any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
     with KafkaAdminClient(bootstrap_servers=scene.servers.kafka) as admin:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, scene.topic, any_time)])
     _lose(scene, STRAYS)
-    first = scene.audit()
+    return scene.audit()
+
+
+def _today_after(scene: Scene) -> tuple[Window, AuditResult]:
+    """Audit today, with what came to the day after its audit."""
     # Sent before midnight, and here after the freeze; and one of today.
     _lose(scene, {"late": NOON, "of-today": BEGIN_MS + DAY_MS})
     now_ms = epoch_ms()
@@ -81,13 +85,34 @@ def _two_days(scene: Scene) -> tuple[Window, AuditResult, AuditResult]:
         f"finished_at = {now_ms} WHERE request_id = 'r-5'"
     )
     today = _today()
-    return today, first, scene.audit(window=today, fail_on="ran_twice>0")
+    return today, scene.audit(window=today, fail_on="ran_twice>0")
+
+
+def _others_are_refused_by_name(scene: Scene, other: str, tmp_path: Path) -> None:
+    """See that no other group, topics or journal go on with days of these."""
+    before = Places(scene.output, DATE).summary.read_bytes()
+    settings = scene.settings()
+    group = settings.model_copy(
+        update={"kafka": settings.kafka.model_copy(update={"group": "another"})}
+    )
+    with pytest.raises(SettingsError, match=f"of group {scene.journal.group}, and .* is another"):
+        scene.audit(group, _today())
+    with pytest.raises(SettingsError, match=f"the topics {scene.topic}, and .* names {other}"):
+        scene.audit(scene.settings(topics=(other,)))
+    journal = f"sqlite:///{tmp_path}/other.db"
+    migrated(journal)
+    for window in (WINDOW, _today()):
+        with pytest.raises(SettingsError, match="was read from the journal"):
+            scene.audit(scene.settings(journal_url=journal), window)
+    assert Places(scene.output, DATE).summary.read_bytes() == before
 
 
 def test_what_no_day_would_come_for_and_what_ran_again_after_its_day_are_named_once(
-    scene: Scene,
+    scene: Scene, topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    today, first, second = _two_days(scene)
+    first = _day_with_strays(scene)
+    _others_are_refused_by_name(scene, topic(1), tmp_path)
+    today, second = _today_after(scene)
     assert _lost(scene, DATE) == sorted([LOST, *STRAYS])
     assert second.exit_code is ExitCode.BAD_ANSWER
     assert _lost(scene, today.date) == ["late", "of-today"]
@@ -99,7 +124,8 @@ def test_what_no_day_would_come_for_and_what_ran_again_after_its_day_are_named_o
 
 @pytest.mark.long
 def test_days_with_strays_are_judged_again_as_they_were(scene: Scene) -> None:
-    today, _, second = _two_days(scene)
+    _day_with_strays(scene)
+    today, second = _today_after(scene)
     again = scene.audit(window=today, fail_on="ran_twice>0", again=True)
     assert again.summary["counts"] == second.summary["counts"]
     again = scene.audit(again=True)
@@ -197,29 +223,6 @@ def _make(admin: KafkaAdminClient, name: str) -> None:
 
 def _unseen(outcome: AuditResult) -> list[str]:
     return list(outcome.summary["unseen"])
-
-
-@SQLITE_ONLY
-def test_another_group_other_topics_and_another_journal_are_refused_by_name(
-    scene: Scene, topic: Callable[..., str], tmp_path: Path
-) -> None:
-    scene.audit()
-    before = Places(scene.output, DATE).summary.read_bytes()
-    settings = scene.settings()
-    group = settings.model_copy(
-        update={"kafka": settings.kafka.model_copy(update={"group": "another"})}
-    )
-    with pytest.raises(SettingsError, match=f"of group {scene.journal.group}, and .* is another"):
-        scene.audit(group, _today())
-    other = topic(1)
-    with pytest.raises(SettingsError, match=f"the topics {scene.topic}, and .* names {other}"):
-        scene.audit(scene.settings(topics=(other,)))
-    journal = f"sqlite:///{tmp_path}/other.db"
-    migrated(journal)
-    for window in (WINDOW, _today()):
-        with pytest.raises(SettingsError, match="was read from the journal"):
-            scene.audit(scene.settings(journal_url=journal), window)
-    assert Places(scene.output, DATE).summary.read_bytes() == before
 
 
 # Each day more is a whole audit more.
