@@ -55,7 +55,7 @@ test: $(READY)
 else
 test: $(READY) ## all tests, on real servers; ARGS="tests/consumer/loop/order -k full" for a part
 	$(MAKE) --no-print-directory --jobs 3 --output-sync test-setup lint docs test-compiled
-	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here
+	$(RUN) -m tests.stack --lean -- $(MAKE) --no-print-directory test-here
 endif
 
 # Pytest compiles what it collects and keeps that: else each of six processes would do it again,
@@ -69,7 +69,7 @@ test-compiled: $(READY)
 .PHONY: test-long
 test-long: test-setup ## what takes minutes by nature: chaos, a cluster, both journals everywhere
 	$(RUN) -m tests.quick_starts spark
-	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here KIND=long
+	$(RUN) -m tests.stack --lean -- $(MAKE) --no-print-directory test-here KIND=long
 
 KIND := not long
 .PHONY: test-here

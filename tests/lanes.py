@@ -126,7 +126,9 @@ def how_to_repeat(lane: Lane, code: int, kind: str) -> str:
         return ""
     named = {one.value: one.name for one in pytest.ExitCode}
     named |= {-one.value: one.name for one in signal.Signals}
-    command = shlex.join((sys.executable, "-m", "tests.stack", "--", *_command(lane, kind)))
+    command = shlex.join(
+        (sys.executable, "-m", "tests.stack", "--lean", "--", *_command(lane, kind))
+    )
     return (
         f"\nThe lane {lane.name!r} ended by {named.get(code, code)}, so that tests were not run. "
         f"What it said is above. The lane alone:\n{command}\n"

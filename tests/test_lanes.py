@@ -86,7 +86,7 @@ def test_a_lane_that_ended_by_itself_is_named_with_the_command_that_repeats_it()
     assert how_to_repeat(lane, 0, "not long") == how_to_repeat(lane, 1, "not long") == ""
     said = how_to_repeat(lane, 3, "not long")
     assert "The lane 'workers' ended by INTERNAL_ERROR" in said
-    assert "-m tests.stack -- " in said
+    assert "-m tests.stack --lean -- " in said
     assert "-m 'not long' -n 4 --ignore=tests/spark_audit" in said
     assert "ended by SIGKILL" in how_to_repeat(lane, -9, "not long")
 

@@ -20,8 +20,9 @@ Decisions, and what they cost:
 
 - Toxiproxy is built by Go, once (25 s): resets and half-open links are its business. Which reply is
   lost depends on the request, so that link is our own.
-- PostgreSQL keeps its default durability and the stack's JVM its full JIT: benchmarks run here
-  too. A broker of one test's own compiles less: it is started more often than it is busy.
+- PostgreSQL keeps its default durability, and the broker of `python -m tests.stack` its full JIT:
+  benchmarks run here too. A broker of tests compiles less (`--lean`): it is started more often
+  than it is busy.
 """
 
 from onceward.servers.errors import StackError

@@ -37,6 +37,9 @@ def _parser() -> argparse.ArgumentParser:
         "--reuse", action="store_true", help="take the servers that `make stack` runs, if it does"
     )
     parser.add_argument(
+        "--lean", action="store_true", help="for many short uses: the broker compiles less"
+    )
+    parser.add_argument(
         "command", nargs="*", help="run this (after --) with the settings, then stop the stack"
     )
     return parser
@@ -61,6 +64,7 @@ def main(arguments: list[str]) -> int:
             redis="redis" in kinds,
             postgres="postgres" in kinds,
             environ=environ,
+            full_jit=not asked.lean,
         )
     except StackError as error:
         print(error, file=sys.stderr)

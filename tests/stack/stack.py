@@ -17,7 +17,7 @@ from tests.stack.postgres import Postgres
 from tests.stack.servers import Servers
 
 KINDS: dict[str, Callable[[], Server]] = {
-    "kafka": partial(Broker, full_jit=True),
+    "kafka": Broker,
     "redis": Redis,
     "postgres": Postgres,
 }
@@ -44,10 +44,14 @@ class Stack:
         redis: bool = True,
         postgres: bool = True,
         environ: Mapping[str, str] = os.environ,
+        full_jit: bool = False,
     ) -> Self:
         """Start the servers asked for, side by side, and return when each answers a client.
 
         One that `environ` names is taken as it is and not started.
+
+        Args:
+            full_jit: the broker serves more, and takes more of the processor to come to that.
 
         Raises:
             StackError: a server is not installed or did not start; nothing is left running.
@@ -61,7 +65,8 @@ class Stack:
         install(missing)
         keeper = Keeper()
         try:
-            running = _launch_all(keeper, missing)
+            kinds = KINDS | {"kafka": partial(Broker, full_jit=full_jit)}
+            running = _launch_all(keeper, {kind: kinds[kind] for kind in missing})
         except BaseException:
             keeper.close()
             raise
@@ -90,10 +95,10 @@ class Stack:
             self._keeper.close()
 
 
-def _launch_all(keeper: Keeper, kinds: list[str]) -> dict[str, Running]:
+def _launch_all(keeper: Keeper, kinds: Mapping[str, Callable[[], Server]]) -> dict[str, Running]:
     threads = ThreadPoolExecutor(max_workers=len(kinds), thread_name_prefix="stack")
     try:
-        launches = {kind: threads.submit(launch, keeper, KINDS[kind]) for kind in kinds}
+        launches = {kind: threads.submit(launch, keeper, make) for kind, make in kinds.items()}
         ended, _ = wait(launches.values(), return_when=FIRST_EXCEPTION)
         for each in ended:
             each.result()
