@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, TextIO
 
@@ -92,7 +93,13 @@ class EventLog:
         extra = {_EVENT: event, _FIELDS: fields, _STACK: stack}
         # One template for each event, so that an application can group by it.
         template, arguments = (f"{event} %s", (_Words(fields),)) if fields else (event, ())
-        self._logger.log(level, template, *arguments, exc_info=exc_info, extra=extra)
+        logger = self._logger
+        fault = sys.exc_info() if exc_info else None
+        # `Logger.log` would look for its caller, which is this line, for a sixth of the time.
+        record = logger.makeRecord(
+            logger.name, level, __file__, 0, template, arguments, fault, extra=extra
+        )
+        logger.handle(record)
 
 
 class _Words:
@@ -147,12 +154,21 @@ class TextFormat(logging.Formatter):
         return line
 
 
+# `json.dumps` makes an encoder for each call that has a `default`.
+_as_json = json.JSONEncoder(default=str).encode
+
+
+@lru_cache(1)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
 class JsonFormat(logging.Formatter):
     """One JSON object a line, for a collector."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; times are UTC."""
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        moment = _second(int(record.created))
         line: dict[str, object] = {
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
@@ -164,7 +180,7 @@ class JsonFormat(logging.Formatter):
         stack = _stack(self, record)
         if stack:
             line["stack"] = stack
-        return json.dumps(line, default=str)
+        return _as_json(line)
 
 
 def configure(*, level: str = "INFO", stream: TextIO | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -73,6 +74,7 @@ class Anonymous:
         return ANONYMOUS
 
 
+@lru_cache(64)
 def _names_loopback(address: str) -> bool:
     try:
         return is_loopback(urlsplit(address).hostname or "")

@@ -97,9 +97,10 @@ class PageAt(NamedTuple):
     name: str
 
 
+# Frameworks look through them in this order: the page that is asked most is the first.
 PAGES = (
-    PageAt("POST", "/v1/{topic}", "submit"),
     PageAt("GET", ONE, "status"),
+    PageAt("POST", "/v1/{topic}", "submit"),
     PageAt("GET", f"{ONE}/events", "events"),
     PageAt("POST", f"{ONE}/resend", "resend"),
     PageAt("GET", "/onceward.js", "browser-module"),

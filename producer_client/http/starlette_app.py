@@ -167,7 +167,7 @@ def app(door: FrontDoor, authentication: Authentication, metrics: DoorMetrics) -
         expose_headers=SHOWN_TO_PAGES,
     )
     return Starlette(
-        routes=[*probes, *routes_of(pages, authentication)],
+        routes=[*routes_of(pages, authentication), *probes],
         middleware=[cors] if origins else [],
         exception_handlers={HTTPException: _no_such},
         lifespan=lifespan,
