@@ -71,10 +71,11 @@ test-long: test-setup ## what takes minutes by nature: chaos, a cluster, both jo
 	$(RUN) -m tests.quick_starts spark
 	$(RUN) -m tests.stack --lean -- $(MAKE) --no-print-directory test-here KIND=long
 
+# In place of its shell: that would end at a signal, and pass it on to nobody.
 KIND := not long
 .PHONY: test-here
 test-here: $(READY) ## the same, on the servers that the environment names
-	$(RUN) -m tests.lanes "$(KIND)"
+	exec $(RUN) -m tests.lanes "$(KIND)"
 
 .PHONY: simulate
 simulate: $(READY) ## schedules of a simulated world with faults: ARGS="--schedules N --seed S"
