@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(f"\nA second look, alone, at: {', '.join(failed)}", flush=True)
     second_look = (*_PYTEST, "-v", *failed)
-    if any(subprocess.run(second_look, check=False).returncode for _ in range(TIMES_ALONE)):
+    if any(_ended(subprocess.Popen(second_look))[0] for _ in range(TIMES_ALONE)):
         return 1
     print(f"UNSTABLE, failed once and passed {TIMES_ALONE} times alone: {', '.join(failed)}")
     return 0
@@ -146,11 +146,28 @@ def _run_lanes(kind: str) -> list[int]:
     with ExitStack() as stack:
         running = [stack.enter_context(_running(lane, kind)) for lane in others]
         with_us = partial(die_with, os.getpid(), signal.SIGTERM)
-        shown = subprocess.run(_command(first, kind), check=False, preexec_fn=with_us)
-        codes = [shown.returncode, *(one.wait() for one in running)]
+        shown = subprocess.Popen(_command(first, kind), preexec_fn=with_us)
+        codes = _ended(shown, *running)
     for lane in others:
         print(lane.log.read_text(errors="replace"), flush=True)
     return codes
+
+
+def _ended(*processes: subprocess.Popen[bytes]) -> list[int]:
+    """Return the exit codes of processes when all have ended.
+
+    What we have adopted is waited for as it ends: a test sees that no process of its own is left,
+    and a zombie is one.
+    """
+    of_pid = {one.pid: one for one in processes}
+    while any(one.returncode is None for one in processes):
+        # The zombie is left: who has started it takes its code.
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        if ended is not None and ended.si_pid not in of_pid:
+            os.waitpid(ended.si_pid, 0)
+        elif ended is not None:
+            of_pid[ended.si_pid].wait()
+    return [one.returncode for one in processes]
 
 
 @contextmanager

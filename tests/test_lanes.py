@@ -115,13 +115,7 @@ def test_all_that_lanes_and_tests_have_started_ends_with_a_run_that_is_told_to_e
 ) -> None:
     for name in ("a", "b"):
         (tmp_path / f"test_{name}.py").write_text(_HANGS.replace("NAME", name))
-    environment = os.environ | {
-        "PYTHONPATH": str(Path.cwd()),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    }
-    run = subprocess.Popen(
-        [sys.executable, "-c", _LANES, "not long"], cwd=tmp_path, env=environment
-    )
+    run = _start_lanes(tmp_path)
     servers = [tmp_path / "a.part", tmp_path / "b.part"]
     try:
         eventually(lambda: all(one.exists() and one.read_text() for one in servers), timeout_s=60)
@@ -130,3 +124,32 @@ def test_all_that_lanes_and_tests_have_started_ends_with_a_run_that_is_told_to_e
     finally:
         run.kill()
     assert [one for one in servers if Path("/proc", one.read_text()).exists()] == []
+
+
+_ORPHANED = """
+import subprocess, time
+from pathlib import Path
+
+def test_orphaned():
+    command = ["sh", "-c", "sleep 0.2 > /dev/null & echo $!"]
+    pid = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    until_s = time.monotonic() + 30
+    while Path("/proc", pid).exists() and time.monotonic() < until_s:
+        time.sleep(0.05)
+    assert not Path("/proc", pid).exists()
+"""
+
+
+def test_what_a_test_has_left_behind_is_no_zombie_when_it_ends(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"test_{name}.py").write_text(_ORPHANED)
+    assert _start_lanes(tmp_path).wait(120) == 0
+
+
+def _start_lanes(folder: Path) -> subprocess.Popen[bytes]:
+    environment = os.environ | {
+        "PYTHONPATH": str(Path.cwd()),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    command = [sys.executable, "-c", _LANES, "not long"]
+    return subprocess.Popen(command, cwd=folder, env=environment)

@@ -56,7 +56,8 @@ def test_the_road_of_single_requests_has_each_step_on_both_clients(
     }
     for steps in found.values():
         assert often <= steps.keys()
-        assert all(0 <= p50_ms <= p99_ms for p50_ms, p99_ms in steps.values())
+        # One request alone may see the end before the event of it.
+        assert [one for one in often if not 0 <= steps[one][0] <= steps[one][1]] == []
 
 
 @pytest.mark.parametrize("options", [("--only", "nobody"), ("--cases", "storm")])

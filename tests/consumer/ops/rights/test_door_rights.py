@@ -23,6 +23,7 @@ def stage(secured: Secured, tmp_path: Path) -> Iterator[RightsStage]:
         made.migrate()
         for role in (Role.WORKER, Role.CLIENT):
             made.grant(role)
+        made.denied()
         yield made
 
 
