@@ -70,7 +70,10 @@ class Lane:
 # Beside Spark's: commands, pages and figures, which mostly compute and have long time limits.
 PATIENT = tuple(
     f"tests/{room}"
-    for room in ("spark_audit", "face", "how_to", "tutorials", "demo", "bench", "simulation")
+    for room in (
+        *("spark_audit", "face", "how_to", "tutorials", "demo", "bench", "simulation", "fuzz"),
+        "producer_client/http/test_frameworks.py",
+    )
 )
 LANES = (
     Lane("workers", ("-n", "4", *(f"--ignore={room}" for room in PATIENT))),

@@ -40,6 +40,8 @@ def test_a_small_burst_leaves_a_row_and_a_table(servers: Servers, tmp_path: Path
     assert "onceward-sqlite, burst" in ended.stdout
 
 
+# As the burst above, with more marks.
+@pytest.mark.long
 def test_the_road_of_single_requests_has_each_step_on_both_clients(
     servers: Servers, tmp_path: Path
 ) -> None:

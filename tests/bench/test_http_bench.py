@@ -6,10 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.bench.launching import ROOT
 from tests.stack import Servers
 
 
+# It says whether the measuring works, and measures for half a minute.
+@pytest.mark.long
 def test_each_case_leaves_a_row_without_a_wrong_answer(servers: Servers, tmp_path: Path) -> None:
     small = "--seconds 1.5 --connections 4 --streams 20"
     ended = subprocess.run(

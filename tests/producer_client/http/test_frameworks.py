@@ -50,7 +50,12 @@ class Site(NamedTuple):
         return list(self.settings.http.topics)
 
 
-@pytest.fixture(scope="module", params=SITES)
+# FastAPI mounts Starlette's routes, and Django's two kinds of servers have the same views.
+ALIKE = ("fastapi", "django")
+KINDS = [pytest.param(one, marks=pytest.mark.long) if one in ALIKE else one for one in SITES]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def site(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Site]:
     """Yield a site of each framework."""
     required, optional = name_of_topic(), name_of_topic()
