@@ -148,6 +148,11 @@ class AsyncClient:
         self._is_closed = False
         self._owner = ClientProcess()
 
+    @property
+    def has_outbox(self) -> bool:
+        """Whether requests are written into an outbox while Kafka is away."""
+        return self._fallback is not None
+
     async def __aenter__(self) -> AsyncClient:
         return self
 

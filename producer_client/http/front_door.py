@@ -96,7 +96,7 @@ class FrontDoor:
             status, is_repeat = await self._status_of(order, handle)
         except OncewardError as error:
             log.warning("request.not_accepted", request_id=order.request_id, reason=str(error))
-            return not_sent(order, error).answer()
+            return not_sent(order, error, has_outbox=self.client.has_outbox).answer()
         token = self._tokens.issue(order.request_id, epoch_ms())
         return accepted(order, status, is_repeat=is_repeat, now_ms=epoch_ms(), token=token)
 
@@ -104,12 +104,14 @@ class FrontDoor:
         """Return the status of what was accepted, and whether it is a repeat."""
         if order.wait_s:
             found = await self.until(order.request_id, lambda one: one.state.is_final, order.wait_s)
-            if found is not None:
+            if found is not None and found.state is not State.UNKNOWN:
                 return found, not handle.is_new
         if not handle.is_new:
             # Redis is away: the outbox has it, and nobody can know whether it is a repeat.
             with suppress(RedisUnavailable):
-                return await self.client.status(order.request_id), True
+                status = await self.client.status(order.request_id)
+                if status.state is not State.UNKNOWN:
+                    return status, True
         accepted_now = Status(
             order.request_id,
             State.PENDING,
@@ -140,6 +142,9 @@ class FrontDoor:
     def _shown(self, status: Status, caller: Caller | None) -> Status | Problem:
         is_shown = caller is None or may_see(caller, status.request_id, status.topic)
         is_known = status.state is not State.UNKNOWN
+        if is_shown and not is_known and self.client.has_outbox:
+            # Its row may wait: "there is none" would have it asked for again under another key.
+            return Problem(problems.UNAVAILABLE)
         return status if is_known and is_shown else Problem(problems.NOT_FOUND)
 
     async def look(

@@ -46,7 +46,7 @@ STREAMED = {
 
 
 class CallerLeft(Exception):
-    """The connection ended in the middle of the body."""
+    """The body did not arrive whole."""
 
 
 @dataclass(slots=True)
@@ -168,7 +168,8 @@ class Pages:
             self._door.was_cut = True
             raise
         except CallerLeft:
-            return HttpAnswer(400)
+            said = "the body did not arrive whole; it needs a Content-Length that is right"
+            return Problem(problems.MALFORMED, said, headers={"Connection": "close"})
         except Exception as error:  # its text may quote a payload
             log.raised("http.failed", error)
             return Problem(problems.INTERNAL)

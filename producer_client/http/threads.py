@@ -16,15 +16,20 @@ from typing import NamedTuple, TypeVar
 
 from feedback.clock import monotonic_s
 from feedback.errors import OncewardError
+from feedback.logs import EventLog
 from feedback.settings.settings import Settings, load
+from producer_client.http import problems
 from producer_client.http.answers import HttpAnswer
 from producer_client.http.callers import Caller
 from producer_client.http.door import Offer
 from producer_client.http.front_door import FrontDoor, client_of
 from producer_client.http.metrics import DoorMetrics
-from producer_client.http.pages import HttpCall, HttpStream, PageAt, Pages
+from producer_client.http.pages import CallerLeft, HttpCall, HttpStream, PageAt, Pages
+from producer_client.http.problems import Problem
 
 T = TypeVar("T")
+
+log = EventLog("onceward.http")
 
 
 class _Running(NamedTuple):
@@ -76,13 +81,18 @@ class PagesForThreads:
             full_path: the path, with that of the application in front.
             caller_of, read: called here, in the request's own thread.
         """
-        taken = read(self._body_bytes + 1) if at.method == "POST" else b""
+        named = {name.lower(): value for name, value in headers.items()}
+        most = self._body_bytes + 1
+        taken = _taken(read, most) if at.method == "POST" else b""
+        is_whole = _is_whole(taken, named, most)
 
         async def body(_: int) -> bytes:
+            if not is_whole:
+                raise CallerLeft
             return taken
 
         call = HttpCall(
-            headers={name.lower(): value for name, value in headers.items()},
+            headers=named,
             query=query,
             path=path,
             prefix=full_path.removesuffix(at.path.format(**path)),
@@ -90,7 +100,11 @@ class PagesForThreads:
             recognise=_recognised(caller_of),
             body=body,
         )
-        running = self._begun()
+        try:
+            running = self._begun()
+        except OncewardError as error:
+            log.error("http.not_begun", reason=str(error))
+            return Problem(problems.UNAVAILABLE).answer()
         answer = running.begin(running.pages.answered(at, call)).result()
         return ThreadStream(running, answer) if isinstance(answer, HttpStream) else answer
 
@@ -124,8 +138,34 @@ class PagesForThreads:
             door = FrontDoor(client_of(self._settings))
             return door, Pages(door, DoorMetrics())
 
-        door, pages = asyncio.run_coroutine_threadsafe(made(), loop).result()
+        try:
+            door, pages = asyncio.run_coroutine_threadsafe(made(), loop).result()
+        except OncewardError:
+            # The next request tries again: a loop for each of them would fill the process.
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+            raise
         return _Running(os.getpid(), loop, thread, door, pages)
+
+
+def _taken(read: Callable[[int], bytes], most: int) -> bytes:
+    taken = b""
+    while len(taken) < most and (part := read(most - len(taken))):
+        taken += part
+    return taken
+
+
+def _is_whole(taken: bytes, headers: Mapping[str, str], most: int) -> bool:
+    """Whether a body is as long as its sender said, or longer than the limit.
+
+    WSGI tells nobody that a connection ended in the middle of a body. A framework may hand over no
+    byte of a body of unknown length, or of one that the application has read before.
+    """
+    length = headers.get("content-length", "")
+    if length.isdecimal():
+        return len(taken) >= min(int(length), most)
+    return bool(taken) or "transfer-encoding" not in headers
 
 
 def _recognised(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import socket
 import subprocess
 import sys
 import uuid
@@ -150,6 +151,40 @@ def test_the_drafts_repeats(site: Site, key: str) -> None:
     bare = site.post(key, Idempotency_Key=key)
     assert bare.headers["Location"] == first.headers["Location"]
     assert bare.headers["Warning"].startswith("299 ")
+
+
+@pytest.mark.parametrize("part", [b"10", b""])
+def test_half_a_body_is_no_submission(site: Site, key: str, part: bytes) -> None:
+    head = f"POST {PREFIX}/v1/{site.topics[0]} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+    head += (
+        f'Content-Type: application/json\r\nIdempotency-Key: "{key}"\r\nContent-Length: 4\r\n\r\n'
+    )
+    assert answer_to(site, head.encode() + part, is_cut=True)[:1] != b"2"
+    # The whole of it is the first one under its key.
+    whole = site.post(key, b"1000")
+    assert (whole.status_code, whole.headers.get("Idempotent-Replayed")) == (202, None)
+
+
+def test_a_body_that_does_not_reach_the_application_is_not_an_empty_one(
+    site: Site, key: str
+) -> None:
+    head = f"POST {PREFIX}/v1/{site.topics[0]} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+    head += f'Content-Type: application/json\r\nIdempotency-Key: "{key}"\r\n'
+    sent = f"{head}Transfer-Encoding: chunked\r\n\r\n2\r\n42\r\n0\r\n\r\n".encode()
+    if answer_to(site, sent, is_cut=False)[:1] == b"2":
+        assert site.post(key, b"42").headers["Idempotent-Replayed"] == "true"
+    else:
+        assert "Idempotent-Replayed" not in site.post(key, b"42").headers
+
+
+def answer_to(site: Site, sent: bytes, *, is_cut: bool) -> bytes:
+    """Return the status of what a server answers to these bytes, and to the end of them if cut."""
+    at = (site.http.base_url.host, site.http.base_url.port)
+    with socket.create_connection(at, timeout=20) as connection:
+        connection.sendall(sent)
+        if is_cut:
+            connection.shutdown(socket.SHUT_WR)
+        return connection.makefile("rb").readline().partition(b" ")[2]
 
 
 def test_a_topic_whose_key_is_optional_makes_one(site: Site) -> None:
