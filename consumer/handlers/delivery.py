@@ -68,6 +68,7 @@ class RefusedRecord:
     Attributes:
         request_id: its coordinates when the headers are at fault, so that no existing request is
             touched; its own id when only the value does not match the handler's model or schema.
+        reopens: as of an `Envelope`, where the record has its own id.
     """
 
     record: Record
@@ -77,6 +78,7 @@ class RefusedRecord:
     deadline_at: int
     code: str
     message: str
+    reopens: int | None = None
 
 
 def receive(
@@ -105,21 +107,25 @@ def receive(
     try:
         envelope = decode(record, group=group)
     except InvalidMessage as error:
-        return _invalid(record, record.coordinates_id, 1, digest, fallback, error.reason)
+        why = error.reason
+        return RefusedRecord(
+            record, record.coordinates_id, 1, digest, fallback, INVALID_MESSAGE, why
+        )
     deadline_at = fallback if envelope.deadline_at is None else envelope.deadline_at
     if handler.model is not None or handler.schema is not None:
         fault = fault_of(record.value, model=handler.model, schema=handler.schema)
         if fault is not None:
-            return _invalid(
-                record, envelope.request_id, envelope.attempt, digest, deadline_at, fault
+            return RefusedRecord(
+                record,
+                envelope.request_id,
+                envelope.attempt,
+                digest,
+                deadline_at,
+                INVALID_MESSAGE,
+                fault,
+                envelope.reopens,
             )
     return Delivery(record, envelope, handler, digest, deadline_at, now_s)
-
-
-def _invalid(
-    record: Record, request_id: str, attempt: int, digest: str, deadline_at: int, why: str
-) -> RefusedRecord:
-    return RefusedRecord(record, request_id, attempt, digest, deadline_at, INVALID_MESSAGE, why)
 
 
 def mismatch(delivery: Delivery) -> RefusedRecord:

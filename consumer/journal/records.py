@@ -101,6 +101,7 @@ class Refusal:
         request_id: the id made of the record's coordinates, not the one that it claims to have.
         deadline_at: epoch ms, from which on pruning may forget the refusal.
         code: `INVALID_MESSAGE` or `PAYLOAD_MISMATCH`.
+        reopens: as of a claim.
     """
 
     request_id: str
@@ -113,6 +114,7 @@ class Refusal:
     deadline_at: int
     code: str
     message: str
+    reopens: int | None = None
 
     def cleaned(self) -> Refusal:
         """Return the same refusal with nothing in it that a database could refuse."""

@@ -183,6 +183,9 @@ def decide_refusal(refusal: Refusal, row: Row, now: int) -> ClaimAction:
     """
     if not (is_same_request(refusal, row) and row.state == JournalState.FAILED and row.resend):
         return ClaimAction.ANSWER
+    if refusal.reopens is not None and refusal.reopens < row.generation:
+        # Its client has been told of that failure since, and may have asked anew.
+        return ClaimAction.ANSWER
     return _of_failed(refusal.attempt, row, now).step
 
 

@@ -158,7 +158,8 @@ class FollowUp:
             elif row is not None:
                 log.warning("request.refused", request_id=row.request_id, code=row.code)
                 self._never_ran(row, one.record)
-                attempt = one.attempt if is_mine else None
+                is_later = is_mine and not _was_sent_before(one.reopens, row)
+                attempt = one.attempt if is_later else None
                 self._status_writer.tell([status_messages.from_row(row, attempt=attempt)])
 
     def claimed(
@@ -292,7 +293,7 @@ class FollowUp:
                 for feature in self._features:
                     feature.answered(verdict.row, delivery.record)
             restore = verdict.kind is VerdictKind.MISMATCH
-            is_older = restore or _was_sent_before(delivery, verdict.row)
+            is_older = restore or _was_sent_before(delivery.envelope.reopens, verdict.row)
             attempt = None if is_older else delivery.envelope.attempt
             answers.append(status_messages.from_row(verdict.row, attempt=attempt, restore=restore))
         return False
@@ -307,8 +308,7 @@ class FollowUp:
             log.warning("deadline.over_when_read", request_id=row.request_id, reason=row.message)
 
 
-def _was_sent_before(delivery: Delivery, row: Row) -> bool:
+def _was_sent_before(reopens: int | None, row: Row) -> bool:
     """Whether a failure that may be reopened is told to nobody who has asked for that: this was
     sent before its client knew of it, and another sending may be on its way."""
-    reopens = delivery.envelope.reopens
     return row.resend and reopens is not None and reopens < row.generation

@@ -78,6 +78,7 @@ def refusal(one: RefusedRecord) -> Refusal:
         deadline_at=one.deadline_at,
         code=one.code,
         message=one.message,
+        reopens=one.reopens,
     )
 
 

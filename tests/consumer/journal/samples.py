@@ -91,6 +91,7 @@ def refusal(
     deadline_at: int = FAR,
     attempt: int = 1,
     payload_sha256: str = SHA,
+    reopens: int | None = None,
 ) -> Refusal:
     """Return a refusal of a malformed record."""
     return Refusal(
@@ -104,6 +105,7 @@ def refusal(
         deadline_at=deadline_at,
         code="INVALID_MESSAGE",
         message=message,
+        reopens=reopens,
     )
 
 

@@ -193,13 +193,14 @@ def test_no_rule_lets_a_request_run_that_must_not(
         assert ("a", a_row.generation) not in held
 
 
-@given(a_row=ROWS, attempt=st.integers(1, 5))
+@given(a_row=ROWS, attempt=st.integers(1, 5), reopens=st.none() | st.integers(0, 5))
 def test_a_refusal_touches_only_the_failure_that_waited_for_its_record(
-    a_row: Row, attempt: int
+    a_row: Row, attempt: int, reopens: int | None
 ) -> None:
-    step = decide_refusal(refusal("a", attempt=attempt), a_row, NOW)
+    step = decide_refusal(refusal("a", attempt=attempt, reopens=reopens), a_row, NOW)
     waited = a_row.state == JournalState.FAILED and a_row.resend and a_row.payload_sha256 == SHA
-    if not waited or attempt <= a_row.attempt:
+    is_asked = reopens is None or reopens >= a_row.generation
+    if not (waited and is_asked) or attempt <= a_row.attempt:
         assert step is ClaimAction.ANSWER
     else:
         assert step is (ClaimAction.REOPEN if a_row.deadline_at > NOW else ClaimAction.CLOSE)
