@@ -116,7 +116,6 @@ class Pages:
         door: submits and follows.
         metrics: counts answers and streams.
         has_probes: those of a process of its own are served as well.
-
     """
 
     def __init__(self, door: FrontDoor, metrics: DoorMetrics, *, has_probes: bool = False) -> None:

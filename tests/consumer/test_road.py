@@ -139,16 +139,22 @@ def test_a_declared_error_may_be_resent_and_runs_again_as_the_next_generation(ro
     assert (earlier["generation"], earlier["outcome"]) == (1, "FAILED")
 
 
-def test_a_resend_that_was_on_its_way_reopens_no_failure_that_its_client_was_told_of(
-    road: Stage,
+# As clients and resenders send it by themselves while nothing was heard; and as the client of
+# another group does, which reads the topic as well and has failed with it too.
+LATE = [("onceward-reopens", b"0")]
+THEIRS = [("onceward-reopens", b"1"), ("onceward-group", b"another")]
+
+
+@pytest.mark.parametrize("meant", [LATE, THEIRS], ids=["late", "another-group"])
+def test_a_resend_that_is_not_about_a_failure_that_its_client_was_told_of_reopens_none(
+    road: Stage, meant: list[tuple[str, bytes]]
 ) -> None:
     topic = road.topics["flaky"]
     handle = road.client.send({"amount": 1}, topic=topic, key="k")
     failed = handle.wait(60)
     assert (failed.state, failed.resend, failed.generation) == (State.FAILED, True, 1)
-    # As clients and resenders send it by themselves while nothing was heard.
-    late = [*identity(handle.request_id, attempt=2), ("onceward-reopens", b"0")]
-    road.produce(b'{"amount":1}', headers=late, handler="flaky", key=b"k")
+    sent = [*identity(handle.request_id, attempt=2), *meant]
+    road.produce(b'{"amount":1}', headers=sent, handler="flaky", key=b"k")
     behind = road.client.send({"amount": 2}, topic=topic, key="k")
     behind.wait(60)
     assert handle.status().state is State.FAILED
@@ -156,30 +162,6 @@ def test_a_resend_that_was_on_its_way_reopens_no_failure_that_its_client_was_tol
     assert (row["state"], row["generation"], row["resend"]) == ("FAILED", 1, 1)
     assert len(road.runs(handle.request_id)) == 1
     # Who was told has it sent again.
-    road.client.send({"amount": 1}, topic=topic, key="k", request_id=handle.request_id)
-    assert road.seen(handle.request_id, State.SUCCEEDED).generation == 2
-
-
-def test_a_resend_asked_for_by_another_groups_client_reopens_no_failure_of_this_group(
-    road: Stage,
-) -> None:
-    topic = road.topics["flaky"]
-    handle = road.client.send({"amount": 1}, topic=topic, key="k")
-    failed = handle.wait(60)
-    assert (failed.state, failed.resend, failed.generation) == (State.FAILED, True, 1)
-    # The other group reads the topic as well, and has failed with it too.
-    theirs = [
-        *identity(handle.request_id, attempt=2, deadline_at=failed.deadline_at),
-        ("onceward-reopens", b"1"),
-        ("onceward-group", b"another"),
-    ]
-    road.produce(b'{"amount":1}', headers=theirs, handler="flaky", key=b"k")
-    road.client.send({"amount": 2}, topic=topic, key="k").wait(60)
-    assert handle.status().state is State.FAILED
-    row = row_of(road, handle.request_id)
-    assert (row["state"], row["generation"]) == ("FAILED", 1)
-    assert len(road.runs(handle.request_id)) == 1
-    # The group's own caller may still ask for it again.
     road.client.send({"amount": 1}, topic=topic, key="k", request_id=handle.request_id)
     assert road.seen(handle.request_id, State.SUCCEEDED).generation == 2
 

@@ -61,15 +61,12 @@ def stage(secured: Secured, tmp_path: Path) -> Iterator[RightsStage]:
 def test_a_right_that_flaps_under_load_costs_no_request(
     stage: RightsStage, role: Role, right: str
 ) -> None:
-    name = right.format(**stage.topics, group=stage.group)
-    wanted = rights_of(role, stage.settings(role), declared(stage))
-    found = [one for one in atoms(stage, role, wanted) if one.name.endswith(name)]
-    atom = min(found, key=lambda one: len(one.name))
+    atom = atom_of(stage, role, right)
     worker = stage.worker()
     worker.told("worker.started")
     with Client(stage.settings(Role.CLIENT)) as client:
         over = threading.Event()
-        flapping = threading.Thread(target=_flap, args=(atom, over))
+        flapping = threading.Thread(target=flap, args=(atom, over, FLAPS_FOR_S, EACH_S))
         flapping.start()
         try:
             sent = _send_until(client, over)
@@ -79,15 +76,24 @@ def test_a_right_that_flaps_under_load_costs_no_request(
         _require_once(stage, client, sent)
 
 
-def _flap(atom: Atom, over: threading.Event) -> None:
-    until_s = monotonic_s() + FLAPS_FOR_S
-    pause = threading.Event()  # nothing sets it: the flaps are as far apart as is said
+def atom_of(stage: RightsStage, role: Role, right: str) -> Atom:
+    """Return the right of a role whose name ends so, with the stage's names in it."""
+    name = right.format(**stage.topics, group=stage.group)
+    wanted = rights_of(role, stage.settings(role), declared(stage))
+    found = [one for one in atoms(stage, role, wanted) if one.name.endswith(name)]
+    return min(found, key=lambda one: len(one.name))
+
+
+def flap(atom: Atom, over: threading.Event, for_s: float, each_s: float) -> None:
+    """Take a right and give it back, as far apart as is said; set `over` at the end."""
+    until_s = monotonic_s() + for_s
+    pause = threading.Event()  # nothing sets it
     try:
         while monotonic_s() < until_s:
             atom.take()
-            pause.wait(EACH_S)
+            pause.wait(each_s)
             atom.give()
-            pause.wait(EACH_S)
+            pause.wait(each_s)
     finally:
         over.set()
 

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from consumer.ops.rights.roles import rights_of
-from feedback.clock import monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown
 from feedback.rights.needed import Role
 from feedback.status import State
@@ -21,7 +19,7 @@ from producer_client import AsyncClient
 from producer_client.outbox import OutboxForbidden
 from tests.consumer.ops.rights.held_handlers import EFFECTS
 from tests.consumer.ops.rights.stage import RightsStage, rights_stage
-from tests.consumer.ops.rights.test_checked import Atom, atoms, declared
+from tests.consumer.ops.rights.test_flapping import atom_of, flap
 from tests.producer_client.records import records_of
 from tests.stack.secured_stack import Secured
 
@@ -70,10 +68,7 @@ def stage(secured: Secured, tmp_path: Path) -> Iterator[RightsStage]:
 def test_a_right_that_flaps_makes_no_word_about_an_effect_false(
     stage: RightsStage, role: Role, right: str
 ) -> None:
-    name = right.format(**stage.topics, group=stage.group)
-    wanted = rights_of(role, stage.settings(role), declared(stage))
-    found = [one for one in atoms(stage, role, wanted) if one.name.endswith(name)]
-    atom = min(found, key=lambda one: len(one.name))
+    atom = atom_of(stage, role, right)
     programs = [
         stage.worker(worker={"handlers": ["tests.consumer.ops.rights.held_handlers"]}),
         stage.start(Role.RELAY, "producer_client", "relay"),
@@ -81,7 +76,7 @@ def test_a_right_that_flaps_makes_no_word_about_an_effect_false(
     for program, event in zip(programs, ("worker.started", "relay.started"), strict=True):
         program.told(event)
     over = threading.Event()
-    flapping = threading.Thread(target=_flap, args=(atom, over))
+    flapping = threading.Thread(target=flap, args=(atom, over, FLAPS_FOR_S, EACH_S))
     flapping.start()
     try:
         told = asyncio.run(_send_until(stage, over))
@@ -105,19 +100,6 @@ def require_true(stage: RightsStage, told: Told) -> None:
         "SELECT DISTINCT state, generation FROM onceward_request", database=stage.database
     )
     assert rows == [("SUCCEEDED", 1)]
-
-
-def _flap(atom: Atom, over: threading.Event) -> None:
-    until_s = monotonic_s() + FLAPS_FOR_S
-    pause = threading.Event()  # nothing sets it: the flaps are as far apart as is said
-    try:
-        while monotonic_s() < until_s:
-            pause.wait(EACH_S)
-            atom.take()
-            pause.wait(EACH_S)
-            atom.give()
-    finally:
-        over.set()
 
 
 async def _send_until(stage: RightsStage, over: threading.Event) -> Told:
