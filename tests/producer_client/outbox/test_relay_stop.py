@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Collection, Iterator
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from feedback.kafka.send_errors import RecordNotSent
 from feedback.settings.settings import Settings
 from producer_client import Client
 from producer_client.outbox import relay as relay_module
+from producer_client.outbox.row import lane_of
 from tests.eventually import eventually
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import Rows, relaying
@@ -86,6 +88,8 @@ def settings(make_settings: MakeSettings, outbox_url: str) -> Settings:
 def test_what_kafka_has_acknowledged_is_marked_before_the_rest_is_given_up(
     settings: Settings, user: Connection, rows: Rows, senders: list[Hanging]
 ) -> None:
+    held = lane_of(settings.client.topic or "", b"k", "stuck")
+    other = next(one for one in map(str, count()) if lane_of("other-topic", None, one) != held)
     with Client(settings) as client:
         for value in ("stuck", "first", "second"):
             client.send(value, key="k", request_id=value, connection=user)
@@ -93,11 +97,12 @@ def test_what_kafka_has_acknowledged_is_marked_before_the_rest_is_given_up(
         with relaying(settings):
             eventually(lambda: b"second" in senders[0].sent, timeout_s=LIMIT_S)
             # Another batch, all of it acknowledged, behind the one that is not. Of the same topic
-            # none is begun once Kafka has been slow over it for half a second.
-            client.send("other", topic="other-topic", request_id="other", connection=user)
+            # none is begun once Kafka has been slow over it for half a second, and of the same lane
+            # none before it has landed.
+            client.send("other", topic="other-topic", request_id=other, connection=user)
             user.commit()
             eventually(lambda: b"other" in senders[0].sent, timeout_s=LIMIT_S)
         # Without a bound it would wait until the sender ends, which is after the test.
         assert not senders[0].is_over.is_set()
     states = {one["request_id"]: one["state"] for one in rows()}
-    assert states == {"stuck": "WAITING", "first": "SENT", "second": "SENT", "other": "SENT"}
+    assert states == {"stuck": "WAITING", "first": "SENT", "second": "SENT", other: "SENT"}
