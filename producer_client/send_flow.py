@@ -269,7 +269,7 @@ class SendFlow:
         try:
             return await self.announce(batch)
         except (NotSent, SendUnknown) as error:
-            return [self._noted(one, certain(one, error_of(error, one))) for one in batch]
+            return [self._noted(one, self._certain(one, error_of(error, one))) for one in batch]
 
     async def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
         """Write PENDING for each; None for one that has already ended, an error for a taken id.
@@ -298,9 +298,9 @@ class SendFlow:
             try:
                 (answer,) = await self._tell_pending([one], keep_payloads=True)
             except (NotSent, SendUnknown) as error:
-                return self._noted(one, certain(one, error))
+                return self._noted(one, self._certain(one, error))
         if isinstance(answer, RedisRefused):
-            return self._noted(one, certain(one, NotSent(one.request_id, str(answer))))
+            return self._noted(one, self._certain(one, NotSent(one.request_id, str(answer))))
         return as_told(one, answer)
 
     async def _tell_pending(
@@ -410,13 +410,18 @@ class SendFlow:
         NotSent for an id that Redis did not know is returned only if nothing suggests that Redis
         has forgotten it; see `sent_before`.
         """
-        told = certain(one, error)
+        told = self._certain(one, error)
         if isinstance(told, NotSent) and one.named_by_caller:
             doubt = await self._doubt(one)
             if doubt is not None:
                 said = f"{told.reason}; and it may have been sent before: {doubt}"
                 return self._noted(one, made_unknown(told, said))
         return self._noted(one, told)
+
+    def _certain(
+        self, one: Prepared, error: NotSent | SendUnknown | None
+    ) -> NotSent | SendUnknown | None:
+        return certain(one, error)
 
     async def _doubt(self, one: Prepared) -> str | None:
         """Return why the id may have been sent before though Redis did not know it."""

@@ -194,13 +194,8 @@ def accepted(
     return HttpAnswer(200 if is_awaited else 202, json.dumps(document).encode(), headers)
 
 
-def not_sent(order: HttpOrder, error: OncewardError, *, has_outbox: bool) -> Problem:
-    """Return the refusal of a submission, by the error of its sending.
-
-    Args:
-        has_outbox: then nobody can say that it is nowhere: a sending before, by any front door, may
-            have left its row in a database that did not answer now.
-    """
+def not_sent(order: HttpOrder, error: OncewardError) -> Problem:
+    """Return the refusal of a submission, by the error of its sending."""
     more = {"request_id": order.request_id, "idempotency_key": order.key}
     match error:
         case PayloadMismatch():
@@ -209,7 +204,7 @@ def not_sent(order: HttpOrder, error: OncewardError, *, has_outbox: bool) -> Pro
             return Problem(problems.INVALID_VALUE, error.reason, more)
         case InvalidMessage():
             return Problem(problems.MALFORMED, error.reason, more)
-        case NotSent() if not has_outbox:
+        case NotSent():
             return Problem(problems.NOT_ACCEPTED, more=more)
         # SendUnknown; and Redis, which was away when the status of a repeat was read.
         case NotAvailable():

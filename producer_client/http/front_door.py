@@ -96,7 +96,7 @@ class FrontDoor:
             status, is_repeat = await self._status_of(order, handle)
         except OncewardError as error:
             log.warning("request.not_accepted", request_id=order.request_id, reason=str(error))
-            return not_sent(order, error, has_outbox=self.client.has_outbox).answer()
+            return not_sent(order, error).answer()
         token = self._tokens.issue(order.request_id, epoch_ms())
         return accepted(order, status, is_repeat=is_repeat, now_ms=epoch_ms(), token=token)
 

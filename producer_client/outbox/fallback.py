@@ -43,6 +43,7 @@ from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.errors import OutboxForbidden, OutboxUnavailable
 from producer_client.outbox.row_writer import RowWriter, Uncommitted
 from producer_client.send_flow import SendFlow, ending_of
+from producer_client.send_rules import made_unknown
 from producer_client.submission import Prepared
 from producer_client.sync_bridge import OnItsWay
 
@@ -56,6 +57,7 @@ _REDIS = "redis"
 _PROBE = Prepared(
     Envelope("probe", 1, 0), StoredPayload("probe", b"", b""), "", named_by_caller=True
 )
+_WRITTEN_ELSEWHERE = "another process may have written it into the outbox"
 _AWAY = "Kafka did not take {} a moment ago"
 
 
@@ -138,6 +140,10 @@ class Fallback:
         """Return a flow that falls back on this outbox; see `SendFlow` for the arguments."""
         return FallbackFlow(*given, fallback=self, **named)
 
+    def is_too_large(self, one: Prepared) -> bool:
+        """Whether neither Kafka nor the outbox takes it, from any process."""
+        return writing.is_too_large(one, max_request_bytes=self._max_request_bytes)
+
     def close(self) -> None:
         """Finish the rows being written, take no more, and close the connections."""
         with self._lock:
@@ -156,7 +162,7 @@ class Fallback:
         Once it is closed nothing is written. A call that is cancelled takes the row back, or puts
         its id among those in doubt.
         """
-        if writing.is_too_large(one, max_request_bytes=self._max_request_bytes):
+        if self.is_too_large(one):
             reason = f"the record is larger than {self._max_request_bytes} bytes"
             return type(error)(one.request_id, reason)
         one = _asks_about_no_failure(one)
@@ -277,6 +283,20 @@ class FallbackFlow(SendFlow):
         if not isinstance(record, Diverted):
             self._noted_away(one, error)
         return await self.word(one, await self.withdraw(one, await self._fallback.take(one, error)))
+
+    def _certain(
+        self, one: Prepared, error: NotSent | SendUnknown | None
+    ) -> NotSent | SendUnknown | None:
+        """Return the caller's error: of an id that it named, NotSent only for what is too large.
+
+        Redis does not know of a row that another process wrote while Redis was away, and the
+        database cannot be asked when it is needed: it is then away as well.
+        """
+        told = super()._certain(one, error)
+        is_kept = not one.named_by_caller or self._fallback.is_too_large(one)
+        if not isinstance(told, NotSent) or is_kept:
+            return told
+        return made_unknown(told, f"{told.reason}; and {_WRITTEN_ELSEWHERE}")
 
     def _take_back(self, one: Prepared, record: OnItsWay | RecordNotSent | None) -> None:
         if one.request_id in self._fallback.in_doubt:

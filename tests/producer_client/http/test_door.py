@@ -226,7 +226,7 @@ def test_only_an_asked_for_outcome_is_a_200() -> None:
 )
 def test_an_error_says_what_to_do_under_which_key(error: Any, status: int, name: str) -> None:
     order = HttpOrder(topic="payments", request_id="a", key="order-7", body=b"1")
-    answer = not_sent(order, error, has_outbox=False).answer()
+    answer = not_sent(order, error).answer()
     document = json.loads(answer.body)
     assert (answer.status, document["type"]) == (status, f"urn:onceward:problem:{name}")
     assert (document["request_id"], document["idempotency_key"]) == ("a", "order-7")

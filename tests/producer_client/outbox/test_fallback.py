@@ -163,6 +163,8 @@ def test_what_is_the_callers_fault_is_raised_and_written_nowhere(
         with pytest.raises(NotSent, match="larger than"):
             client.send(b"x" * 2_000_000, request_id="large")
         with pytest.raises(NotSent, match="knows no topic"):
+            client.send(b"v", topic="no-such-topic")
+        with pytest.raises(SendUnknown, match=r"knows no topic.* another process"):
             client.send(b"v", topic="no-such-topic", request_id="lost")
         assert client.status("large").state is State.UNKNOWN
         assert client.status("lost").state is State.UNKNOWN
@@ -342,7 +344,7 @@ def test_what_is_being_sent_while_the_client_is_closed_is_taken_or_told(
     for one in sends:
         try:
             one.result()
-        except (NotSent, ClientClosed) as error:
+        except (SendUnknown, ClientClosed) as error:
             assert "the client is closed" in str(error)
             refused += 1
     assert len(rows()) == len(names) - refused
@@ -357,13 +359,36 @@ def test_the_database_away_as_well_is_told_with_both_reasons(
         with opened(settings, outbox=url) as client:
 
             def send() -> None:
-                name = uuid.uuid4().hex
-                with pytest.raises(NotSent, match=r"Kafka .* and the outbox"):
-                    client.send(b"v", request_id=name)
-                assert worker.store.read(name).state is State.UNKNOWN
+                with pytest.raises(NotSent, match=r"Kafka .* and the outbox") as caught:
+                    client.send(b"v")
+                assert worker.store.read(caught.value.request_id).state is State.UNKNOWN
 
             for _ in range(3):
                 in_time(send, limit_s=TIMEOUT_S + LATE_S)
+
+
+@pytest.mark.usefixtures("patient_rows")
+def test_an_id_of_the_callers_may_wait_in_a_row_that_nobody_can_read_now(
+    opened: Opened,
+    make_settings: MakeSettings,
+    settings: Settings,
+    outbox_url: str,
+    refusing: str,
+    rows: Rows,
+    worker: Worker,
+    records: Records,
+) -> None:
+    cut_off = make_settings(redis={"url": f"redis://{refusing}/0"}, send_timeout_s=TIMEOUT_S)
+    with Client(cut_off, outbox=outbox_url) as another:
+        another.send(b"v", request_id="r1")
+    away = make_settings(kafka={"bootstrap_servers": refusing}, send_timeout_s=TIMEOUT_S)
+    with opened(away, outbox=f"postgresql+psycopg://me@{refusing}/none") as client:
+        with pytest.raises(SendUnknown, match="another process may have written it"):
+            client.send(b"v", request_id="r1")
+        assert worker.store.read("r1").state is State.UNKNOWN
+    with relaying(settings):
+        eventually(lambda: rows()[0]["state"] == "SENT", timeout_s=30)
+    assert len(records()) == 1
 
 
 @pytest.mark.parametrize("outbox_url", ["postgres"], indirect=True)
