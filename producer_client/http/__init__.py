@@ -7,6 +7,7 @@ sends) → `door` (the answer). `serve` is the process around it.
   last two call them.
 
 - `idempotency_key`, `ids`, `problems`, `rates`: parts of the rules; pure.
+- `value_checks`: models and schemas of values, in threads.
 - `events`: the stream of a request; `metrics`: the counters.
 - `openapi`: all pages as a document; `openapi_page`: that document for people.
 

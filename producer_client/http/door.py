@@ -21,7 +21,7 @@ from feedback.errors import (
     OncewardError,
     PayloadMismatch,
 )
-from feedback.records.envelope import new_request_id
+from feedback.records.envelope import new_request_id, payload_sha256
 from feedback.records.schemas import SchemaFile, fault_of
 from feedback.settings.http_section import HttpSection, HttpTopic
 from feedback.status import State
@@ -137,8 +137,8 @@ class Offer:
         key = _key_of(headers.get("idempotency-key"), self.topics[topic])
         if isinstance(key, Problem):
             return key
-        if (fault := self._fault(topic, headers, body)) is not None:
-            return fault
+        if _is_json(headers) and not _can_be_read(body):
+            return Problem(problems.MALFORMED, "the body is no JSON")
         return HttpOrder(
             topic=topic,
             request_id=request_id_of(caller.name, key.key),
@@ -156,15 +156,17 @@ class Offer:
             return None
         return min(float(asked[:6]), self._max_wait_s)
 
-    def _fault(self, topic: str, headers: Mapping[str, str], body: bytes) -> Problem | None:
-        if headers["content-type"].lower().startswith("application/json"):
-            try:
-                # Python's own reading is wider than JSON: UTF-16, NaN.
-                json.loads(body.decode(), parse_constant=_refuse)
-            except (ValueError, RecursionError):
-                return Problem(problems.MALFORMED, "the body is no JSON")
-        fault = fault_of(body, model=self._models.get(topic), schema=self._schemas.get(topic))
-        return None if fault is None else Problem(problems.INVALID_VALUE, fault)
+    def is_checked(self, topic: str) -> bool:
+        """Whether the values of a topic have a model or a schema."""
+        return topic in self._models or topic in self._schemas
+
+    def fault(self, order: HttpOrder) -> str | None:
+        """Return the fault of a value, without the value; None for a valid one.
+
+        A user's validators run here: for as long as they like.
+        """
+        model, schema = self._models.get(order.topic), self._schemas.get(order.topic)
+        return fault_of(order.body, model=model, schema=schema)
 
 
 def may_see(caller: Caller, request_id: str, topic: str | None = None) -> bool:
@@ -210,6 +212,13 @@ def not_sent(order: HttpOrder, error: OncewardError) -> Problem:
         case NotAvailable():
             return Problem(problems.UNKNOWN, more=more)
     raise error
+
+
+def is_repeat_of(order: HttpOrder, known: Status) -> bool:
+    """Whether a submission is what was sent under its id before."""
+    key = None if order.message_key is None else order.message_key.encode()
+    is_same = known.payload_sha256 == payload_sha256(key, order.body)
+    return known.state is not State.UNKNOWN and is_same and known.topic in (None, order.topic)
 
 
 def seen(status: Status, *, if_none_match: str | None, now_ms: int, prefix: str = "") -> HttpAnswer:
@@ -290,6 +299,19 @@ def _key_of(header: str | None, topic: HttpTopic) -> idempotency_key.Idempotency
         said = "Idempotency-Key is one string of RFC 9651, of 1 to 255 printable characters"
         return Problem(problems.MALFORMED, said)
     return found
+
+
+def _is_json(headers: Mapping[str, str]) -> bool:
+    return headers["content-type"].lower().startswith("application/json")
+
+
+def _can_be_read(body: bytes) -> bool:
+    try:
+        # Python's own reading is wider than JSON: UTF-16, NaN.
+        json.loads(body.decode(), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _preferred(prefer: str) -> str | None:

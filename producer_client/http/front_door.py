@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import aclosing, suppress
+from functools import partial
 
 from feedback.clock import epoch_ms
 from feedback.errors import OncewardError, RedisUnavailable, SettingsError
@@ -29,6 +30,7 @@ from producer_client.http.door import (
     etag_of,
     headers_of,
     is_among,
+    is_repeat_of,
     may_see,
     not_sent,
     resendable,
@@ -36,6 +38,7 @@ from producer_client.http.door import (
 )
 from producer_client.http.problems import Problem
 from producer_client.http.read_tokens import read_tokens_of
+from producer_client.http.value_checks import ValueChecks
 
 log = EventLog("onceward.http")
 
@@ -76,6 +79,7 @@ class FrontDoor:
         self.is_draining = False
         self.was_cut = False
         self._tokens = read_tokens_of(settings.http, group=settings.kafka.group)
+        self._checks = ValueChecks(timeout_s=settings.client.send_timeout_s)
         self._look_s = settings.client.poll_interval_s
 
     def drain(self) -> None:
@@ -86,6 +90,8 @@ class FrontDoor:
     async def submit(self, order: HttpOrder) -> HttpAnswer:
         """Send a submission, and return its answer: 202 when Kafka and Redis have it."""
         try:
+            if self.offer.is_checked(order.topic) and (refused := await self._refused(order)):
+                return refused.answer()
             handle = await self.client.send(
                 order.body,
                 key=order.message_key,
@@ -99,6 +105,17 @@ class FrontDoor:
             return not_sent(order, error).answer()
         token = self._tokens.issue(order.request_id, epoch_ms())
         return accepted(order, status, is_repeat=is_repeat, now_ms=epoch_ms(), token=token)
+
+    async def _refused(self, order: HttpOrder) -> Problem | None:
+        """Return why a value is refused; never for what was accepted before by an older model."""
+        try:
+            fault = await self._checks.fault(partial(self.offer.fault, order))
+        except TimeoutError:
+            log.warning("http.check_too_slow", topic=order.topic, request_id=order.request_id)
+            return Problem(problems.UNKNOWN, more={"request_id": order.request_id})
+        if fault is None or is_repeat_of(order, await self.client.status(order.request_id)):
+            return None
+        return Problem(problems.INVALID_VALUE, fault)
 
     async def _status_of(self, order: HttpOrder, handle: AsyncHandle) -> tuple[Status, bool]:
         """Return the status of what was accepted, and whether it is a repeat."""

@@ -109,6 +109,12 @@ PAGES = (
 )
 
 
+def needs_caller(at: PageAt, query: Mapping[str, str]) -> bool:
+    """Whether a page asks who calls: not where a read token opens it, nor for the module."""
+    has_token = at.method == "GET" and at.path.startswith(ONE) and "token" in query
+    return not has_token and at.name != "browser-module"
+
+
 class Pages:
     """The pages of the front door. Belongs to its client's loop.
 
@@ -139,7 +145,7 @@ class Pages:
     async def answered(self, at: PageAt, asked: HttpCall) -> HttpAnswer | HttpStream:
         """Return a page's answer, counted and logged."""
         began_s = monotonic_s()
-        found = await self._found(self._pages[at.name], asked)
+        found = await self._found(at, asked)
         answer = found.answer() if isinstance(found, Problem) else found
         took_s = monotonic_s() - began_s
         self.metrics.answered(at.name, answer.status, took_s)
@@ -153,9 +159,9 @@ class Pages:
         )
         return answer
 
-    async def _found(self, page: Page, asked: HttpCall) -> HttpAnswer | HttpStream | Problem:
+    async def _found(self, at: PageAt, asked: HttpCall) -> HttpAnswer | HttpStream | Problem:
         try:
-            return await page(asked)
+            return await self._pages[at.name](asked)
         except NotAuthenticated as error:
             log.info("http.not_authenticated", reason=error.reason, address=asked.address)
             challenge = {"WWW-Authenticate": error.challenge}
@@ -165,7 +171,9 @@ class Pages:
             return Problem(problems.UNAVAILABLE)
         except asyncio.CancelledError:
             self._door.was_cut = True
-            raise
+            if not self._door.is_draining:
+                raise
+            return _cut(at, asked)
         except CallerLeft:
             said = "the body did not arrive whole; it needs a Content-Length that is right"
             return Problem(problems.MALFORMED, said, headers={"Connection": "close"})
@@ -275,6 +283,17 @@ class Pages:
         if not wait_s:
             return None
         return Problem(problems.TOO_MANY, headers={"Retry-After": str(ceil(wait_s))})
+
+
+def _cut(at: PageAt, asked: HttpCall) -> Problem:
+    """Return the answer of a page that the end of the process cuts.
+
+    What was sent may have arrived. What was not is taken back, or a resender sends it.
+    """
+    if at.method != "POST":
+        return Problem(problems.UNAVAILABLE)
+    more = {"request_id": asked.request_id} if asked.request_id else {}
+    return Problem(problems.UNKNOWN, more=more)
 
 
 async def _browser_module(_: HttpCall) -> HttpAnswer:

@@ -61,9 +61,14 @@ class BoundedHttp(HttpToolsProtocol):
         self._stop_clock()
         super().on_headers_complete()
 
-    def on_response_complete(self) -> None:
-        """Bound the next head; uvicorn ends an idle connection."""
+    def on_message_complete(self) -> None:
+        """Bound the next head, which may come before the answer."""
         self._is_in_head = True
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Bound the rest of a body that was answered early; uvicorn ends an idle connection."""
+        self._is_in_head = self._is_in_head or self.cycle.response_complete
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -78,7 +83,12 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _end(self) -> None:
         self._late = None
-        self.transport.close()
+        # Behind a request that is not answered yet uvicorn reads no more: the caller is not slow.
+        is_answered = self.cycle is None or self.cycle.response_complete
+        if is_answered or self._head_bytes > MOST_HEAD_BYTES:
+            self.transport.close()
+        else:
+            self._late = self.loop.call_later(self.head_s, self._end)
 
 
 class DoorServer(uvicorn.Server):

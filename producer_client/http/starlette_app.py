@@ -146,12 +146,18 @@ def app(door: FrontDoor, authentication: Authentication, metrics: DoorMetrics) -
         return PlainTextResponse("live\n")
 
     async def ready(_: Request) -> Response:
+        if door.is_draining:
+            return PlainTextResponse("draining\n", 503)
         try:
             await door.client.status("-")
-        except (RedisUnavailable, ClientClosed) as error:
+        except RedisUnavailable as error:
+            # With an outbox it accepts all the same: it must not leave the balancer.
+            if door.client.has_outbox:
+                return PlainTextResponse(f"ready: {error}; requests go into the outbox\n")
             return PlainTextResponse(f"{error}\n", 503)
-        is_ready = not door.is_draining
-        return PlainTextResponse("ready\n") if is_ready else PlainTextResponse("draining\n", 503)
+        except ClientClosed as error:
+            return PlainTextResponse(f"{error}\n", 503)
+        return PlainTextResponse("ready\n")
 
     async def scrape(_: Request) -> Response:
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -20,11 +20,11 @@ from feedback.logs import EventLog
 from feedback.settings.settings import Settings, load
 from producer_client.http import problems
 from producer_client.http.answers import HttpAnswer
-from producer_client.http.callers import Caller
+from producer_client.http.callers import Caller, NotAuthenticated
 from producer_client.http.door import Offer
 from producer_client.http.front_door import FrontDoor, client_of
 from producer_client.http.metrics import DoorMetrics
-from producer_client.http.pages import CallerLeft, HttpCall, HttpStream, PageAt, Pages
+from producer_client.http.pages import CallerLeft, HttpCall, HttpStream, PageAt, Pages, needs_caller
 from producer_client.http.problems import Problem
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class PagesForThreads:
             path=path,
             prefix=full_path.removesuffix(at.path.format(**path)),
             address=address,
-            recognise=_recognised(caller_of),
+            recognise=_recognised(caller_of) if needs_caller(at, query) else _nobody,
             body=body,
         )
         try:
@@ -169,6 +169,10 @@ def _is_whole(taken: bytes, headers: Mapping[str, str], most: int) -> bool:
         # int() of a hostile text costs time, or fails.
         return len(taken) >= (most if len(length) > MAX_DIGITS else min(int(length), most))
     return bool(taken) or "transfer-encoding" not in headers
+
+
+async def _nobody(_: HttpCall) -> Caller:
+    raise NotAuthenticated("this page asks for no caller")
 
 
 def _recognised(

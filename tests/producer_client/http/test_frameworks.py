@@ -10,15 +10,19 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from flask import Flask, abort
 
 from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
 from feedback.status import State
+from producer_client.http.flask_blueprint import blueprint_of
+from producer_client.http.threads import PagesForThreads
 from tests.documents import code_shown_in, examples
 from tests.eventually import eventually
 from tests.kit.settings import write_settings
@@ -305,6 +309,21 @@ def test_a_framework_of_threads_loads_no_other_one(module: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_page_for_everybody_asks_no_application_who_calls(make_settings: MakeSettings) -> None:
+    def refuse() -> Any:
+        abort(401)
+
+    app = Flask(__name__)
+    with closing(PagesForThreads(make_settings())) as pages:
+        app.register_blueprint(blueprint_of(pages, refuse))
+        get = app.test_client().get
+        assert get("/onceward.js").status_code == 200
+        # A read token, here a wrong one, stands for its bearer.
+        assert get("/v1/requests/a?token=b").status_code == 404
+        assert get("/v1/requests/a").status_code == 401
+        assert get("/openapi.json?token=b").status_code == 401
 
 
 FORKED = """

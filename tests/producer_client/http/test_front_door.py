@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -11,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel, field_validator
 
 from feedback.records.envelope import decode_headers
 from feedback.status import State
@@ -18,7 +20,13 @@ from producer_client.http.ids import request_id_of
 from producer_client.outbox import migrate
 from tests.eventually import eventually
 from tests.producer_client.conftest import MakeSettings
-from tests.producer_client.http.conftest import Served, create_topics, name_of_topic, served
+from tests.producer_client.http.conftest import (
+    LIMIT_S,
+    Served,
+    create_topics,
+    name_of_topic,
+    served,
+)
 from tests.producer_client.outbox.conftest import relaying
 from tests.producer_client.records import records_of
 from tests.stack import Servers
@@ -242,6 +250,8 @@ def test_with_an_outbox_nothing_is_promised_that_is_nowhere(
         assert (accepted.status_code, accepted.json()["state"]) == (202, "PENDING")
         assert "Idempotent-Replayed" not in accepted.headers
         assert _kind(door.http.get(accepted.headers["Location"])) == (503, "unavailable")
+        ready = door.http.get("/ready")
+        assert (ready.status_code, "requests go into the outbox" in ready.text) == (200, True)
     away = {"kafka": {"bootstrap_servers": refusing}, "client": {"send_timeout_s": 1}}
     with served(servers, **away, http=http, outbox={"url": lost}) as door:
         # Another front door may have written its row, in the database that is away.
@@ -317,6 +327,84 @@ def test_a_head_that_is_too_long_is_not_kept(front: Served) -> None:
     assert answer == b""
     # A long body is no long head.
     assert front.post(uuid.uuid4().hex, body=b'"' + b"x" * 200_000 + b'"').status_code == 202
+
+
+def test_a_long_body_that_is_pipelined_is_answered(front: Served) -> None:
+    key = uuid.uuid4().hex
+    body = b'"' + b"x" * 200_000 + b'"'
+    post = f"POST /v1/{front.topic} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    length = f"Idempotency-Key: {key}\r\nContent-Length: {len(body)}\r\n\r\n"
+    get = b"GET /live HTTP/1.1\r\nHost: a\r\n\r\n"
+    with socket.create_connection(front.address, timeout=10) as connection:
+        connection.sendall(get + f"{post}{length}".encode() + body[:10])
+        # The first answer comes while the second body is on its way.
+        answers = connection.recv(1000)
+        connection.sendall(body[10:] + get)
+        while answers.count(b"HTTP/1.1 ") < 3 and (part := connection.recv(10_000)):
+            answers += part
+    assert [one[:3] for one in answers.split(b"HTTP/1.1 ")[1:]] == [b"200", b"202", b"200"]
+
+
+class Stricter(BaseModel):
+    """The model of a handler that was deployed after requests were accepted."""
+
+    amount: int
+    currency: str
+
+
+def test_a_repeat_is_no_fault_of_a_model_that_came_later(servers: Servers) -> None:
+    kafka = {"bootstrap_servers": servers.kafka, "group": f"group-{uuid.uuid4().hex}"}
+    topic = name_of_topic()
+    create_topics(servers, topic)
+    with served(servers, kafka=kafka, http={"topics": {topic: {}}}) as door:
+        first = door.post("order-7")
+        assert first.status_code == 202
+        door.worker.tell(first.json()["request_id"], State.RUNNING)
+    checked = {"topics": {topic: {"model": f"{__name__}:Stricter"}}}
+    with served(servers, kafka=kafka, http=checked) as door:
+        again = door.post("order-7")
+        assert (again.status_code, again.headers["Idempotent-Replayed"]) == (202, "true")
+        assert again.json()["state"] == "RUNNING"
+        assert _kind(door.post("order-8")) == (422, "invalid-value")
+        assert _kind(door.post("order-7", body=b'{"amount":6}')) == (422, "invalid-value")
+        valid = b'{"amount":5,"currency":"EUR"}'
+        assert _kind(door.post("order-7", body=valid)) == (422, "other-payload")
+        assert len(door.records()) == 1
+
+
+ASKED, MAY_END = threading.Event(), threading.Event()
+
+
+class Slow(BaseModel):
+    """A model with a validator that asks somebody else."""
+
+    amount: int
+
+    @field_validator("amount")
+    @classmethod
+    def ask(cls, value: int) -> int:
+        """Take as long as the test likes."""
+        ASKED.set()
+        assert MAY_END.wait(3)
+        return value
+
+
+def test_a_validator_that_takes_long_holds_up_nobody_else(
+    servers: Servers, at_once: AtOnce
+) -> None:
+    topic = name_of_topic()
+    create_topics(servers, topic)
+    checked = {"topics": {topic: {"model": f"{__name__}:Slow"}}}
+    with served(servers, http=checked, client={"send_timeout_s": 2}) as door:
+        waiting = [at_once(door.post, f"order-{n}") for n in range(6)]
+        assert ASKED.wait(LIMIT_S)
+        assert door.http.get("/live").status_code == 200
+        assert not any(one.done() for one in waiting)
+        # Nobody waits longer than for a send, and nothing was sent.
+        assert {_kind(one.result()) for one in waiting} == {(503, "unknown")}
+        assert door.worker.traces() == []
+        MAY_END.set()
+        assert door.post("order-0").status_code == 202
 
 
 def test_metrics_count_answers(front: Served, key: str) -> None:

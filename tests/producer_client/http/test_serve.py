@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -20,6 +21,7 @@ from feedback.settings.settings import Settings
 from feedback.status import State
 from producer_client.http.ids import request_id_of
 from tests.eventually import eventually
+from tests.producer_client.acting import Worker
 from tests.producer_client.commands import Run
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.records import records_of
@@ -142,12 +144,52 @@ def test_an_answer_that_is_cut_off_is_the_exit_code_5(
                 # One connection after the other: the half body is being read.
                 assert http.get("/live").status_code == 200
             door.send(signal.SIGTERM)
+            assert b"urn:onceward:problem:unknown" in _all_of(half)
             assert door.wait() == 5
-            assert not half.recv(100).startswith(b"HTTP/1.1 2")
     finally:
         door.kill()
     assert door.told("http.stopped")["was_cut"] is True
     assert _ids(make_settings()) == set()
+
+
+def _all_of(connection: socket.socket) -> bytes:
+    return b"".join(iter(partial(connection.recv, 1000), b""))
+
+
+def test_each_submission_that_is_cut_off_is_unknown_and_leaves_what_that_says(
+    environment: dict[str, str],
+    tmp_path: Path,
+    make_settings: MakeSettings,
+    mute: str,
+    worker: Worker,
+) -> None:
+    settings = make_settings()
+    topic = settings.client.topic or ""
+    short = {"HTTP__TOPICS": topic, "HTTP__PORT": "0", "HTTP__DRAIN_TIMEOUT_S": "1"}
+    # Kafka hangs for longer than the drain lasts.
+    hung = {"KAFKA__BOOTSTRAP_SERVERS": mute, "CLIENT__SEND_TIMEOUT_S": "8"}
+    given = environment | {f"ONCEWARD_{name}": value for name, value in (short | hung).items()}
+    keys = [uuid.uuid4().hex for _ in range(30)]
+    door = ClientProgram(given, tmp_path, "door", argv=("serve",))
+    try:
+        with _client(door) as http, ThreadPoolExecutor(len(keys)) as threads:
+            sent = [threads.submit(_post, http, topic, key) for key in keys]
+            eventually(lambda: len(worker.traces()) >= len(keys), timeout_s=LIMIT_S)
+            door.send(signal.SIGTERM)
+            answers = [one.result() for one in sent]
+            assert door.wait() == 5
+    finally:
+        door.kill()
+    for key, answer in zip(keys, answers, strict=True):
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        said = answer.json()
+        assert (answer.status_code, said["type"]) == (503, "urn:onceward:problem:unknown")
+        assert said["request_id"] == request_id_of("", key)
+    # Each was taken back, but for the one that waited for the topic: a resender sends that.
+    ids = [request_id_of("", key) for key in keys]
+    left = [one for one in ids if worker.store.read(one).state is not State.UNKNOWN]
+    assert len(left) <= 1
+    assert all(worker.store.kept_payload(one) and worker.looked_at(one) for one in left)
 
 
 def test_a_start_that_is_refused_says_why(call: Run) -> None:
