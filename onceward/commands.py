@@ -14,6 +14,7 @@ from feedback.console.commands import Group
 ROOMS = {
     "audit": ("spark_audit.run.command_line", "Prove from the topics what became of each request."),
     "client": ("producer_client.commands", "Send requests, follow them, send them again."),
+    "console": ("consumer.console.commands", "Show all of it in a browser; it changes nothing."),
     "dlq": ("consumer.dlq.commands", "Show requests that failed for good, and repair them."),
     "worker": ("consumer.ops.commands", "Run requests; the journal and paused topics."),
 }
@@ -43,8 +44,8 @@ class Rooms(Group):
             return own
         if name not in ROOMS:
             return None
-        group: click.Command = import_module(ABOVE + ROOMS[name][0]).cli
-        return group
+        room: click.Command = import_module(ABOVE + ROOMS[name][0]).cli
+        return room
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that a shell offers, and load none."""

@@ -10,6 +10,7 @@ from feedback.console.commands import OF_A_GROUP, config_option, log_level_optio
 from feedback.errors import NotAvailable, SettingsError
 from feedback.rights.needed import Role
 from feedback.settings.settings import Settings
+from feedback.web.hosts import listen
 
 
 @click.command()
@@ -37,7 +38,7 @@ def serve(config: str | None, log_level: str) -> int:
     authentication = authentication_of(settings.http)
     require_access(settings)
     _require_rights(settings)
-    listening = front_door.listen(settings.http.host, settings.http.port)
+    listening = listen(settings.http.host, settings.http.port, setting="[http] port")
     logs.configure(level=log_level)
     return int(front_door.serve(settings, authentication, listening))
 

@@ -29,8 +29,8 @@ OF_A_GROUP = ("kafka.group",)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Group(click.Group):
-    """A group of commands; it ends with the codes of docs: Exit codes."""
+class _Ending(click.Command):
+    """A command that ends with the codes of docs: Exit codes."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command and exit; a fault of ours shows its stack and exits with 4."""
@@ -62,6 +62,14 @@ class Group(click.Group):
         """Write where each exit code is explained."""
         formatter.write_paragraph()
         formatter.write_text(f"Exit codes are 0 to 5; {more(ExitCode.NOT_AVAILABLE.entry)}")
+
+
+class Program(_Ending):
+    """A program of one command."""
+
+
+class Group(_Ending, click.Group):
+    """A group of commands."""
 
 
 def config_option(command: Command) -> Command:

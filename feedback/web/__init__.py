@@ -1,4 +1,5 @@
 """HTTP: pages served and JSON posted.
 
-`page_server` serves and `page_clients` holds its clients; `webhook` posts, `slack` escapes text.
+`hosts` is where a server listens; `page_server` serves and `page_clients` holds its clients;
+`webhook` posts, `slack` escapes text.
 """

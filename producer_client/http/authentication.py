@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from feedback.errors import SettingsError
 from feedback.settings.http_section import HttpSection
+from feedback.web.hosts import is_loopback
 from producer_client.http.callers import (
     ANONYMOUS,
     Authentication,
@@ -19,7 +20,6 @@ from producer_client.http.callers import (
     invalid,
 )
 from producer_client.http.keys import PREFIX, ApiKeys
-from producer_client.http.loopback import is_loopback
 from producer_client.http.proxy_callers import ProxyCallers
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from feedback.errors import ExitCode, NotAvailable
+from feedback.errors import ExitCode
 from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 from feedback.systemd import notify, unit
@@ -27,7 +27,6 @@ from producer_client.http.starlette_app import app
 
 log = EventLog("onceward.http")
 
-BACKLOG = 2048
 MOST_HEAD_BYTES = 65_536
 IDLE_S = 15
 
@@ -132,7 +131,7 @@ def serve(settings: Settings, authentication: Authentication, listening: socket.
     """Serve until SIGTERM or SIGINT.
 
     Args:
-        listening: from `listen`.
+        listening: a socket that listens.
 
     Raises:
         NotAvailable: the file of the read tokens' secret cannot be read.
@@ -167,19 +166,3 @@ def serve(settings: Settings, authentication: Authentication, listening: socket.
 
 async def _feed_watchdog() -> None:
     notify("WATCHDOG=1")
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there.
-
-    Raises:
-        NotAvailable: nobody can.
-    """
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        raise NotAvailable(
-            f"[http] port: nobody can listen on {host}:{port} ({error.strerror or error}): "
-            "choose another port or host, or end what has it"
-        ) from error

@@ -22,9 +22,9 @@ from jwt.exceptions import PyJWTError
 from feedback.clock import monotonic_s
 from feedback.errors import SettingsError
 from feedback.logs import EventLog
+from feedback.web.hosts import is_loopback
 from producer_client.http.callers import SignersUnknown, invalid
 from producer_client.http.changing_file import ChangingFile
-from producer_client.http.loopback import is_loopback
 
 log = EventLog("onceward.http")
 

@@ -7,6 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import consumer.console.commands
 import consumer.dlq.commands
 import consumer.ops.commands
 import producer_client.commands
@@ -18,6 +19,7 @@ from tests.face.conftest import ROOT
 GROUPS = {
     "audit": spark_audit.run.commands.cli,
     "client": producer_client.commands.cli,
+    "console": consumer.console.commands.cli,
     "dlq": consumer.dlq.commands.cli,
     "worker": consumer.ops.commands.cli,
 }
@@ -26,7 +28,7 @@ LIMIT_S = 60.0
 
 def test_each_room_has_its_commands_below_the_one_name() -> None:
     context = click.Context(cli)
-    *own, _, _, _, _ = names = cli.list_commands(context)
+    *own, _, _, _, _, _ = names = cli.list_commands(context)
     assert own == ["init", "dev", "help"]
     rooms = names[len(own) :]
     assert {name: cli.get_command(context, name) for name in rooms} == GROUPS

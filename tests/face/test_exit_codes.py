@@ -43,6 +43,7 @@ ARGUMENTS = {
     "client serve": "",
     "client status": "a",
     "client wait": "a --timeout 1",
+    "console": "--port 0",
     "dev": "",
     "dlq discard": "a --because x --yes",
     "dlq expire": "--once",
@@ -72,8 +73,8 @@ WITHOUT_SERVERS = {
     *("audit prune", "audit report", "worker rights"),
     *("client keys create", "client keys list", "client keys revoke"),
 }
-# It serves all the same: 503 says what a caller may do meanwhile.
-ANSWERING = {"client serve"}
+# They serve all the same, and say there who is away.
+ANSWERING = {"client serve", "console"}
 # Kafka's own limit, several times.
 SLOW = {"audit run", "dlq export", "dlq list", "worker check"}
 

@@ -42,8 +42,8 @@ ANSWERS = {
 SILENT = {
     *("client outbox migrate", "client outbox retry", "client relay", "client resend"),
     *("client keys create", "client keys list", "client keys revoke", "client serve"),
-    *("client send", "client status", "client wait", "dev", "dlq expire", "help"),
-    "init",
+    *("client send", "client status", "client wait", "console", "dev", "dlq expire"),
+    *("help", "init"),
     *("worker check", "worker migrate", "worker prune", "worker rights"),
     *("worker run", "worker topics"),
 }

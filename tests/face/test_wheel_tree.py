@@ -30,6 +30,7 @@ def test_settings_of_the_build_name_what_is_installed(installed: Path) -> None:
         "onceward",
         "onceward-audit",
         "onceward-client",
+        "onceward-console",
         "onceward-dlq",
         "onceward-worker",
     ]

@@ -17,11 +17,12 @@ from selenium import webdriver
 from feedback.records.envelope import Record
 from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
+from feedback.web.hosts import listen
 from onceward.servers.packages import program
 from producer_client.http.callers import ANONYMOUS, Caller
 from producer_client.http.front_door import FrontDoor, client_of
 from producer_client.http.metrics import DoorMetrics
-from producer_client.http.serve import BoundedHttp, listen
+from producer_client.http.serve import BoundedHttp
 from producer_client.http.starlette_app import app
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
@@ -48,7 +49,7 @@ class AppServer:
             served_app, http=BoundedHttp, ws="none", log_config=None, lifespan=lifespan
         )
         self._server = uvicorn.Server(config)
-        listening = listen("127.0.0.1", 0)
+        listening = listen("127.0.0.1", 0, setting="port")
         self.address = listening.getsockname()[:2]
         self._thread = threading.Thread(target=self._server.run, args=([listening],))
         self._thread.start()

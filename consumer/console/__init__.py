@@ -1,0 +1,19 @@
+"""`onceward-console`: shows a group to a person on call, in a browser. It changes nothing.
+
+```
+server ── app: hosts, headers, faults ── pages: one function a page ──▶ templates
+                                            │
+      overview ── needs (pure) ◀── facts ───┤ the readers of `consumer/dlq` and `consumer/ops`
+      letter_board: dead letters, read beside ──┤ `consumer/journal/searching`
+      audit_days: the reports of the audit ─────┘
+```
+
+`facts` reads each server apart: a page shows all that is known, and names the server that is away.
+`needs` lists the tasks of a person, the most urgent first. The pages hold no decision of their own:
+the commands show the same, and each page names its command.
+
+Not obvious: each text is anybody's. Templates escape it, and control characters and those that turn
+the direction of text are written out (`feedback.console.printable`). There is no script, and the
+policy in the headers allows none. Another site's page in the same browser is refused by the name of
+the host that it asks for.
+"""

@@ -1,0 +1,92 @@
+"""The console as a Starlette application: who may ask, the headers of each answer, its faults."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import resources
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from consumer.console.pages import ConsolePages
+from feedback.errors import OncewardError
+from feedback.logs import EventLog
+from feedback.settings.settings import Settings
+
+log = EventLog("onceward.console")
+
+# A page of another site reaches this server by a name of its own (DNS rebinding).
+HOSTS = ("127.0.0.1", "localhost", "::1", "[::1]")
+POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'"
+HEADERS = {
+    "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class GuardedHeaders:
+    """Adds `HEADERS` to each answer that does not set its own."""
+
+    def __init__(self, within: ASGIApp) -> None:
+        self._within = within
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the headers."""
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                there = {name.lower() for name, _ in message["headers"]}
+                message["headers"] += [
+                    (name.encode(), value.encode())
+                    for name, value in HEADERS.items()
+                    if name.lower().encode() not in there
+                ]
+            await send(message)
+
+        await self._within(scope, receive, guarded)
+
+
+def app(settings: Settings) -> Starlette:
+    """Return the console of a group."""
+    pages = ConsolePages(settings)
+    style = resources.files(__package__).joinpath("console.css").read_bytes()
+
+    def stylesheet(request: Request) -> Response:
+        return Response(style, media_type="text/css")
+
+    def failed(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            return pages.fault(error.status_code, error.detail)
+        if isinstance(error, OncewardError):
+            return pages.fault(503, str(error))
+        log.exception("page.failed", path=request.url.path)
+        return pages.fault(500, "a fault of ours: its stack is in the log of the console")
+
+    @asynccontextmanager
+    async def lifespan(served: Starlette) -> AsyncIterator[None]:
+        yield
+        pages.close()
+
+    return Starlette(
+        routes=[
+            Route("/console.css", stylesheet),
+            *(Route(path, page) for path, page in pages.routes()),
+        ],
+        middleware=[
+            Middleware(GuardedHeaders),
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False),
+        ],
+        exception_handlers={HTTPException: failed, OncewardError: failed, Exception: failed},
+        lifespan=lifespan,
+    )

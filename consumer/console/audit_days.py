@@ -1,0 +1,97 @@
+"""The days that the audit has judged, from its summaries under `[audit] output`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from feedback.errors import NotAvailable
+
+DAYS = 35
+VERDICTS = ("good", "incomplete", "bad")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditDay:
+    """A day; without an audit its verdict is `none`.
+
+    Attributes:
+        findings: the counts that are not zero, by name.
+        unseen: a sentence about each lack of evidence.
+    """
+
+    date: str
+    verdict: str
+    requests: int | None = None
+    findings: dict[str, int] | None = None
+    unseen: tuple[str, ...] = ()
+    has_page: bool = False
+
+
+def audit_days(output: str, *, today: date | None = None) -> list[AuditDay]:
+    """Return the last `DAYS` days, the latest first.
+
+    Args:
+        output: of `[audit]`.
+
+    Raises:
+        NotAvailable: it is no folder of this host, or cannot be read.
+    """
+    reports = _reports(output)
+    last = today or datetime.now(UTC).date()
+    dates = [str(last - timedelta(days=back)) for back in range(DAYS)]
+    try:
+        return [_day(reports, one) for one in dates]
+    except OSError as error:
+        raise NotAvailable(f"[audit] output {output}: {error.strerror or error}") from error
+
+
+def report_file(output: str, day: str) -> Path | None:
+    """Return the page of a day's report; None where there is none, or `day` is no date."""
+    if not _DATE.fullmatch(day):
+        return None
+    page = _reports(output) / f"date={day}" / "report.html"
+    return page if page.is_file() else None
+
+
+def _reports(output: str) -> Path:
+    if "://" in output:
+        raise NotAvailable(f"[audit] output {output} is no folder of this host: look there")
+    return Path(output) / "reports"
+
+
+def _day(reports: Path, day: str) -> AuditDay:
+    folder = reports / f"date={day}"
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        return _judged(day, summary, has_page=(folder / "report.html").is_file())
+    except FileNotFoundError:
+        return AuditDay(day, "none")
+    except (ValueError, KeyError, TypeError):
+        unseen = ("its summary cannot be read",)
+        return AuditDay(day, "incomplete", unseen=unseen)
+
+
+def _judged(day: str, summary: dict[str, Any], *, has_page: bool) -> AuditDay:
+    verdict = str(summary["verdict"])
+    counts = summary["counts"]
+    return AuditDay(
+        day,
+        verdict if verdict in VERDICTS else "incomplete",
+        int(counts["requests"]),
+        dict(_named(counts["findings"])),
+        tuple(map(str, summary["unseen"])),
+        has_page,
+    )
+
+
+def _named(findings: dict[str, int]) -> Iterator[tuple[str, int]]:
+    for name, count in findings.items():
+        if count:
+            yield str(name).replace("_", " "), int(count)

@@ -1,0 +1,131 @@
+"""The tasks of a person, the most urgent first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from consumer.console.audit_days import AuditDay
+from consumer.console.facts import Known
+from consumer.console.letter_board import Board
+from consumer.dlq.unfinished import unfinished_words
+from consumer.journal.doubts import UnsweptFound
+from consumer.journal.pauses import PauseRow
+from consumer.ops.workers.reading import WorkersFound
+from consumer.ops.workers.workers import WorkerState
+from feedback.console.plurals import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that needs a person, or that nobody knows now.
+
+    Attributes:
+        said: a sentence.
+        page: where to look, below `/`.
+        is_known: whether it is known to need a person.
+    """
+
+    said: str
+    page: str
+    is_known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The facts of the first page.
+
+    Attributes:
+        doubts: how many are open, and the claims that may become further ones.
+        days: of the audit, the latest first.
+    """
+
+    workers: Known[WorkersFound]
+    doubts: Known[tuple[int, UnsweptFound]]
+    letters: Known[Board]
+    pauses: Known[list[PauseRow]]
+    days: Known[list[AuditDay]]
+
+
+_ALIVE = frozenset({WorkerState.LIVES, WorkerState.DRAINS, WorkerState.NO_HEARTBEAT})
+
+
+def needs_of(seen: Overview) -> list[Need]:
+    """Return the tasks; none where all is well, and all is known."""
+    return [
+        *_of_workers(seen.workers),
+        *_of_doubts(seen.doubts),
+        *_of_letters(seen.letters),
+        *_of_pauses(seen.pauses),
+        *_of_audit(seen.days),
+    ]
+
+
+def _unknown(fact: Known[Any], name: str, page: str) -> Iterator[Need]:
+    if fact.why:
+        yield Need(f"{name} not known: {fact.why}", page, is_known=False)
+
+
+def _of_workers(fact: Known[WorkersFound]) -> Iterator[Need]:
+    yield from _unknown(fact, "workers are", "workers")
+    if fact.value is None:
+        return
+    found = fact.value
+    if found.away is not None:
+        yield Need(f"heartbeats are not known: {found.away}", "workers", is_known=False)
+    if not any(one.state in _ALIVE for one in found.rows):
+        yield Need("no worker is alive: start one (onceward-worker run)", "workers")
+    for one in found.rows:
+        left = sum(claims.requests for claims in one.held or ())
+        if one.state is WorkerState.DEAD and left:
+            yield Need(f"{one.worker_id} is dead and has left {counted(left, 'claim')}", "workers")
+        elif one.state in (WorkerState.NO_HEARTBEAT, WorkerState.LEASE_OVER):
+            yield Need(f"{one.worker_id}: {one.state.value}", "workers")
+
+
+def _of_doubts(fact: Known[tuple[int, UnsweptFound]]) -> Iterator[Need]:
+    yield from _unknown(fact, "doubts are", "doubts")
+    if fact.value is None:
+        return
+    count, unswept = fact.value
+    if count:
+        verb = "waits" if count == 1 else "wait"
+        yield Need(f"{counted(count, 'doubt')} {verb} for a decision", "doubts")
+    claims = sum(one.requests for one in unswept.claims)
+    if claims and not unswept.living:
+        said = f"{counted(claims, 'request')} of dead workers may become doubts"
+        yield Need(f"{said}, and no worker is alive to settle them", "doubts")
+
+
+def _of_letters(fact: Known[Board]) -> Iterator[Need]:
+    yield from _unknown(fact, "dead letters are", "letters")
+    if fact.value is None:
+        return
+    board = fact.value
+    if board.tally.shown:
+        verb = "needs" if board.tally.shown == 1 else "need"
+        yield Need(f"{counted(board.tally.shown, 'dead letter')} {verb} a decision", "letters")
+    for one in board.hints.unfinished:
+        yield Need(unfinished_words(one), "letters")
+
+
+def _of_pauses(fact: Known[list[PauseRow]]) -> Iterator[Need]:
+    yield from _unknown(fact, "paused topics are", "topics")
+    for one in fact.value or ():
+        yield Need(f"{one.topic} is paused by {one.by}: {one.reason}", "topics")
+
+
+def _of_audit(fact: Known[list[AuditDay]]) -> Iterator[Need]:
+    yield from _unknown(fact, "the audit is", "audit")
+    last = last_judged(fact.value or ())
+    if last is None:
+        # Whoever runs no audit needs none here.
+        return
+    if last.verdict != "good":
+        yield Need(f"the audit of {last.date} is {last.verdict}", "audit")
+
+
+def last_judged(days: Sequence[AuditDay]) -> AuditDay | None:
+    """Return the latest day that was judged."""
+    return next((one for one in days if one.verdict != "none"), None)

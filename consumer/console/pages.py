@@ -1,0 +1,292 @@
+"""The pages: each reads its facts and fills its template."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+
+from consumer.console.audit_days import audit_days, report_file
+from consumer.console.facts import Readers
+from consumer.console.letter_board import ALL, LetterBoard
+from consumer.console.needs import Overview, last_judged, needs_of
+from consumer.dlq.dates import instant, moment, moment_ms
+from consumer.dlq.decoded import decoded
+from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
+from consumer.dlq.list_page import MESSAGE_LIMIT
+from consumer.dlq.next_commands import next_commands
+from consumer.dlq.report import RequestReport
+from consumer.dlq.report_reading import report_of
+from consumer.dlq.timeline import timeline_of
+from consumer.dlq.timeline_page import event_words, holder_words
+from consumer.journal.pauses import Pauses
+from consumer.journal.records import JournalState
+from consumer.journal.searching import FoundRequests, RequestQuery, Search
+from consumer.ops.workers.page import age
+from consumer.ops.workers.reading import workers_of
+from feedback import __version__
+from feedback.clock import epoch_ms
+from feedback.console.plurals import counted
+from feedback.console.printable import printable
+from feedback.errors import InvalidMessage, SettingsError
+from feedback.records.envelope import check_request_id
+from feedback.settings.settings import Settings
+
+LISTED = 100
+KEY_LIMIT = 100
+BARS = 60
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; img-src data:"
+)
+
+# The address below `/`, the word in the list of pages, and the file of the template.
+MENU = (
+    ("", "Now"),
+    ("workers", "Workers"),
+    ("requests", "Requests"),
+    ("doubts", "Doubts"),
+    ("letters", "Dead letters"),
+    ("topics", "Topics"),
+    ("actions", "Actions"),
+    ("audit", "Audit"),
+)
+
+Page = Callable[[Request], Response]
+
+
+def environment() -> Environment:
+    """Return the templates' environment: each text is escaped and made printable."""
+    made = Environment(
+        loader=PackageLoader(__package__ or ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    made.filters |= {
+        "moment": moment,
+        "instant": instant,
+        "age": age,
+        "number": lambda one: f"{one:,}",
+        "counted": counted,
+        "short": lambda text: text if text is None else text[:MESSAGE_LIMIT],
+        "key": lambda raw: "" if raw is None else decoded(raw, limit=KEY_LIMIT).text,
+    }
+    return made
+
+
+def _shown(value: Any) -> Any:
+    # Markup, a subclass, was made of texts that came by here.
+    return printable(value) if type(value) is str else "" if value is None else value
+
+
+class ConsolePages:
+    """The pages of one group; any thread may call them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._templates = environment()
+        self._readers = Readers()
+        self._letters = LetterBoard(settings)
+        self._rendering = threading.Lock()
+
+    def routes(self) -> Iterator[tuple[str, Page]]:
+        """Yield the path of each page, and the page."""
+        yield "/", self.now
+        yield "/workers", self.workers
+        yield "/requests", self.requests
+        yield "/requests/{request_id:path}", self.request
+        yield "/doubts", self.doubts
+        yield "/letters", self.letters
+        yield "/topics", self.topics
+        yield "/actions", self.actions
+        yield "/audit", self.audit
+        yield "/audit/{day}", self.report
+
+    def close(self) -> None:
+        """Begin no further reading."""
+        self._readers.close()
+        self._letters.close()
+
+    def fault(self, status: int, said: str) -> Response:
+        """Return the page of a fault."""
+        return self._page("fault", status=status, page=None, said=said, code=status)
+
+    def now(self, request: Request) -> Response:
+        """Show the verdict, and the tasks of a person."""
+        settings = self._settings
+        begin = self._readers.begin
+        workers, doubts, pauses, days = (
+            begin(lambda: workers_of(settings)),
+            begin(lambda: count_open_doubts(settings)),
+            begin(self._pauses),
+            begin(lambda: audit_days(settings.audit.output)),
+        )
+        seen = Overview(workers(), doubts(), self._letters.look(), pauses(), days())
+        return self._page(
+            "now",
+            page="",
+            seen=seen,
+            needs=needs_of(seen),
+            last_day=last_judged(seen.days.value or ()),
+        )
+
+    def workers(self, request: Request) -> Response:
+        """Show each worker and its slots, and the claims that dead ones have left."""
+        return self._page("workers", page="workers", found=workers_of(self._settings))
+
+    def requests(self, request: Request) -> Response:
+        """Search requests."""
+        asked = {name: request.query_params.get(name, "").strip() for name in _ASKED}
+        fault, found = "", FoundRequests([], None)
+        try:
+            query = _query(asked)
+            with closing(Search.from_settings(self._settings)) as search:
+                found = search.requests(query, most=LISTED, behind=_place(request))
+        except (SettingsError, ValueError) as error:
+            fault = str(error)
+        states = [one.value for one in JournalState]
+        return self._page(
+            "requests", page="requests", asked=asked, found=found, fault=fault, states=states
+        )
+
+    def request(self, request: Request) -> Response:
+        """Show all that is known of a request."""
+        name = request.path_params["request_id"]
+        try:
+            check_request_id(name)
+        except InvalidMessage as error:
+            raise HTTPException(404, str(error)) from error
+        report = report_of(self._settings, name, ALL, advance=lambda read, total: None)
+        return self._page(
+            "request",
+            status=200 if report.is_known else 404,
+            page="requests",
+            report=report,
+            events=[(one, event_words(one)) for one in timeline_of(report)],
+            holder=holder_words(report.holder),
+            commands=next_commands(report),
+            letters_below=_letters_below(report),
+        )
+
+    def doubts(self, request: Request) -> Response:
+        """Show the open doubts, the newest first."""
+        found = doubts_of(self._settings, ALL, limit=LISTED)
+        names = [one.request_id for one in found.newest]
+        commands = {one: resolve_commands(one, config=None) for one in names}
+        return self._page("doubts", page="doubts", found=found, commands=commands)
+
+    def letters(self, request: Request) -> Response:
+        """Show the dead letters that need a decision, counted and listed."""
+        board = self._letters.look()
+        tally = None if board.value is None else board.value.tally
+        bars = [] if tally is None else tally.times.bars(BARS)
+        return self._page(
+            "letters",
+            page="letters",
+            board=board,
+            bars=bars,
+            most=max((one.letters for one in bars), default=1),
+            groups=_groups(tally) if tally else [],
+        )
+
+    def topics(self, request: Request) -> Response:
+        """Show the topics: how many records wait, and which are paused."""
+        workers = self._readers.begin(lambda: workers_of(self._settings))
+        pauses, found = self._readers.begin(self._pauses)(), workers()
+        lag: dict[str, int] = {}
+        for one in found.value.rows if found.value else ():
+            for topic, records in (one.heartbeat.load.lag if one.heartbeat else {}).items():
+                lag[topic] = lag.get(topic, 0) + records
+        paused = {one.topic: one for one in pauses.value or ()}
+        names = sorted({*lag, *paused, *self._settings.audit.topics})
+        return self._page(
+            "topics", page="topics", names=names, lag=lag, paused=paused, facts=(pauses, found)
+        )
+
+    def actions(self, request: Request) -> Response:
+        """Show the actions of people, the latest first."""
+        before = request.query_params.get("before", "")
+        with closing(Search.from_settings(self._settings)) as search:
+            found = search.actions(most=LISTED, before=int(before) if _is_number(before) else None)
+        return self._page("actions", page="actions", found=found)
+
+    def audit(self, request: Request) -> Response:
+        """Show the audit's days."""
+        return self._page("audit", page="audit", days=audit_days(self._settings.audit.output))
+
+    def report(self, request: Request) -> Response:
+        """Return the audit's own page of a day."""
+        path = report_file(self._settings.audit.output, request.path_params["day"])
+        if path is None:
+            raise HTTPException(404, "there is no report of that day")
+        # It brings its own policy, for its one script.
+        headers = {"Content-Security-Policy": REPORT_POLICY}
+        return FileResponse(path, media_type="text/html", headers=headers)
+
+    def _pauses(self) -> Any:
+        with closing(Pauses.from_settings(self._settings)) as pauses:
+            return pauses.paused()
+
+    def _page(self, name: str, *, page: str | None, status: int = 200, **facts: Any) -> Response:
+        shared = {
+            "menu": MENU,
+            "page": page,
+            "group": self._settings.kafka.group,
+            "version": __version__,
+            "now": epoch_ms(),
+        }
+        text = self._templates.get_template(f"{name}.html").render(**shared, **facts)
+        return HTMLResponse(text, status)
+
+
+_ASKED = ("id", "key", "topic", "state", "code", "since", "until")
+
+
+def _query(asked: dict[str, str]) -> RequestQuery:
+    now_ms = epoch_ms()
+    times = {
+        name: moment_ms(name, asked[name], now_ms=now_ms) if asked[name] else None
+        for name in ("since", "until")
+    }
+    return RequestQuery(
+        request_id=asked["id"],
+        key=asked["key"],
+        topic=asked["topic"],
+        state=asked["state"],
+        code=asked["code"],
+        **times,
+    )
+
+
+def _place(request: Request) -> tuple[int, str] | None:
+    at, name = request.query_params.get("at", ""), request.query_params.get("behind", "")
+    return (int(at), name) if _is_number(at) else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+def _groups(tally: Any) -> list[tuple[str, list[tuple[str, int]]]]:
+    """Return the counts that say something: those of more than one name, or of a known one."""
+    named = (
+        ("by topic", tally.topics),
+        ("by reason", tally.reasons),
+        ("by exception", tally.classes),
+        ("by message", tally.messages),
+        ("by system", tally.dialects),
+    )
+    return [(title, names.most_common()[:10]) for title, names in named]
+
+
+def _letters_below(report: RequestReport) -> list[Any]:
+    return list(reversed(report.letters))

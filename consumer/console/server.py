@@ -1,0 +1,51 @@
+"""The console as a process: its socket, its signals, its end."""
+
+from __future__ import annotations
+
+import logging
+import socket
+
+import click
+import uvicorn
+
+from consumer.console.app import app
+from feedback.errors import ExitCode
+from feedback.logs import EventLog
+from feedback.settings.settings import Settings
+
+log = EventLog("onceward.console")
+
+DRAIN_S = 5
+IDLE_S = 15
+
+
+class _ConsoleServer(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        host, port = (sockets or [])[0].getsockname()[:2]
+        url = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+        click.echo(f"the console is at {url}", err=True)
+        log.info("console.started", host=host, port=port)
+
+
+def serve(settings: Settings, listening: socket.socket) -> ExitCode:
+    """Serve until SIGTERM or SIGINT.
+
+    Args:
+        listening: a socket that listens.
+    """
+    # It logs how each start and stop goes on; a fault of ours is logged by the application.
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    config = uvicorn.Config(
+        app(settings),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+    _ConsoleServer(config).run(sockets=[listening])
+    log.info("console.stopped")
+    return ExitCode.FINE

@@ -1,0 +1,31 @@
+"""Consoles of this process on the real servers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import httpx
+import pytest
+
+from consumer.console.app import app
+from feedback.settings.settings import Settings
+from tests.consumer.features.dead_letters.conftest import make_box as make_box
+from tests.producer_client.http.conftest import AppServer
+
+Open = Callable[[Settings], httpx.Client]
+
+
+@contextmanager
+def console_of(settings: Settings) -> Iterator[httpx.Client]:
+    """Yield a client of a console in a thread."""
+    server = AppServer(app(settings), lifespan="on")
+    try:
+        yield server.http
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    """Return a function that opens a console."""
+    with ExitStack() as consoles:
+        yield lambda settings: consoles.enter_context(console_of(settings))

@@ -1,0 +1,34 @@
+"""`onceward-console` as a process."""
+
+import os
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from consumer.console.commands import cli
+from feedback.errors import ExitCode
+from tests.consumer.features.dead_letters.conftest import MakeBox
+from tests.kit.program import StartedProgram
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "console.example"])
+def test_it_listens_on_this_host_alone(host: str) -> None:
+    done = CliRunner().invoke(cli, ["--host", host])
+    assert done.exit_code == ExitCode.USAGE
+    assert f"--host {host}: the console asks nobody who they are" in done.stderr
+
+
+def test_it_serves_until_it_is_asked_to_end(make_box: MakeBox, tmp_path: Path) -> None:
+    config = make_box("work").stage.config()
+    argv = (sys.executable, "-m", "consumer.console", "--port", "0", "--config", str(config))
+    console = StartedProgram(argv, log=tmp_path / "console.log", environ=os.environ)
+    try:
+        port = console.told("console.started")["port"]
+        assert f"the console is at http://127.0.0.1:{port}/" in console.stderr
+        assert httpx.get(f"http://127.0.0.1:{port}/workers", timeout=30).status_code == 200
+        assert console.stop() == ExitCode.FINE
+    finally:
+        console.kill()

@@ -1,0 +1,158 @@
+"""The pages over what a real worker has left, and while servers are away."""
+
+import html
+import json
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from consumer.journal.pauses import Pauses
+from feedback.settings.settings import Settings, load
+from onceward.servers.ports import HOST, free_port
+from tests.consumer.console.conftest import Open
+from tests.consumer.features.dead_letters.conftest import MakeBox
+from tests.eventually import eventually
+
+PAGES = ("", "workers", "requests", "doubts", "letters", "topics", "actions", "audit")
+HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e' onload=x"
+
+
+def text_of(answer: httpx.Response) -> str:
+    """Return a page's text; it has no script, and nothing of it controls a terminal."""
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "<script" not in answer.text and "onload=x" not in answer.text.replace(
+        "&#39; onload=x", ""
+    )
+    bad = [one for one in answer.text if not (one.isprintable() or one == "\n")]
+    assert not bad, ascii(bad)
+    return html.unescape(answer.text)
+
+
+def judged(folder: Path, day: str, verdict: str, **findings: int) -> None:
+    """Write a day of the audit."""
+    report = folder / "reports" / f"date={day}"
+    report.mkdir(parents=True)
+    counts = {"requests": 3, "findings": findings}
+    summary = {"verdict": verdict, "counts": counts, "unseen": []}
+    (report / "summary.json").write_text(json.dumps(summary))
+    (report / "report.html").write_text("<title>the day</title>")
+
+
+def test_an_empty_group_has_pages_that_say_so(make_box: MakeBox, opened: Open) -> None:
+    stage = make_box("work").stage
+    worker = stage.start()
+    console = opened(load(stage.config()))
+    pages = {name: console.get(f"/{name}") for name in PAGES}
+    assert {one.status_code for one in pages.values()} == {200}
+    said = {name: text_of(one) for name, one in pages.items()}
+    assert "All is well" in said[""] and "lives" in said["workers"]
+    assert "No doubt is open" in said["doubts"] and "No dead letter" in said["letters"]
+    assert "Nobody has acted" in said["actions"] and "no audit" in said["audit"]
+    assert "No request" in said["requests"]
+    for one in pages.values():
+        assert one.headers["cache-control"] == "no-store"
+        assert "default-src 'none'" in one.headers["content-security-policy"]
+    assert console.get("/console.css").headers["content-type"].startswith("text/css")
+    assert worker.stop() == 0
+    assert "no worker is alive" in text_of(console.get("/"))
+
+
+def test_what_needs_a_person_is_named_and_each_request_has_its_page(
+    make_box: MakeBox, opened: Open, tmp_path: Path
+) -> None:
+    box = make_box("work", "failing")
+    stage = box.stage
+    stage.start()
+    failed = stage.client.send({"n": 1}, topic=stage.topics["failing"], key=HOSTILE).request_id
+    doubtful = stage.client.send({"do": "doubt"}, topic=stage.topics["work"]).request_id
+    good = stage.client.send({"answer": 1}, topic=stage.topics["work"]).request_id
+    box.closed([failed])
+    stage.final(doubtful)
+    stage.final(good)
+    judged(tmp_path / "audit", _today(), "bad", ran_twice=2)
+    settings = _with_audit(load(stage.config()), tmp_path / "audit")
+    with closing(Pauses.from_settings(settings)) as pauses:
+        pauses.pause(stage.topics["work"], reason=HOSTILE, by="ann@host")
+    console = opened(settings)
+
+    now = text_of(console.get("/"))
+    assert "4 things to look at" in now
+    assert "1 doubt waits for a decision" in now and "1 dead letter needs a decision" in now
+    assert f"the audit of {_today()} is bad" in now and "is paused by ann@host" in now
+
+    letters = text_of(console.get("/letters"))
+    assert failed in letters and "HANDLER_ERROR" in letters and "BankDown" in letters
+    doubts = text_of(console.get("/doubts"))
+    assert f"onceward-dlq resolve --failed --because '' {doubtful}" in doubts
+    page = text_of(console.get(f"/requests/{failed}"))
+    assert "dead letter" in page and f"onceward-dlq redrive {failed}" in page
+    assert '"n"' not in page  # the value
+    assert "SUCCEEDED" in text_of(console.get(f"/requests/{good}"))
+    assert "2 ran twice" in text_of(console.get("/audit"))
+    report = console.get(f"/audit/{_today()}")
+    assert "the day" in report.text
+    assert report.headers["content-security-policy"].startswith("sandbox")
+    assert stage.topics["work"] in text_of(console.get("/topics"))
+    for path in ("/nowhere", "/requests/none-such", "/audit/../../etc", "/requests/%0a"):
+        assert console.get(path).status_code == 404, path
+
+    for query, found in (
+        ({"id": good[:20]}, {good} | {one for one in (failed, doubtful) if one[:20] == good[:20]}),
+        ({"state": "IN_DOUBT"}, {doubtful}),
+        ({"key": HOSTILE}, {failed}),
+        ({"topic": stage.topics["work"]}, {doubtful, good}),
+        ({"since": "1h"}, {failed, doubtful, good}),
+        ({"until": "1h"}, set()),
+        ({"code": HOSTILE, "id": HOSTILE}, set()),
+    ):
+        said = text_of(console.get("/requests", params=query))
+        assert {one for one in (failed, doubtful, good) if one in said} == found, query
+    assert "write 15m, 2h or 7d" in text_of(console.get("/requests", params={"since": "soon"}))
+
+
+@pytest.mark.parametrize("away", ["kafka", "redis", "journal"])
+def test_a_server_that_is_away_is_named_and_the_rest_is_shown(
+    make_box: MakeBox, opened: Open, away: str
+) -> None:
+    port = free_port()
+    refusing = f"{HOST}:{port}"
+    stage = make_box("work").stage
+    worker = stage.start()
+    done = stage.client.send({"answer": 1}, topic=stage.topics["work"]).request_id
+    stage.final(done)
+    settings = load(stage.config())
+    urls: dict[str, Any] = {
+        "kafka": {"bootstrap_servers": refusing},
+        "redis": {"url": f"redis://{refusing}/0"},
+        "journal": {"url": f"postgresql+psycopg://me@{refusing}/none"},
+    }
+    section = getattr(settings, away).model_copy(update=urls[away])
+    console = opened(settings.model_copy(update={away: section}))
+    eventually(lambda: str(port) in text_of(console.get("/")), timeout_s=60)
+    now = console.get("/")
+    assert now.status_code == 200 and "Not all is known" in text_of(now)
+    page = console.get(f"/requests/{done}")
+    if away == "journal":
+        assert page.status_code == 503 and str(port) in text_of(page)
+    else:
+        assert page.status_code == 200 and "SUCCEEDED" in text_of(page)
+    assert worker.stop() == 0
+
+
+def test_a_page_of_another_site_is_refused(make_box: MakeBox, opened: Open) -> None:
+    console = opened(load(make_box("work").stage.config()))
+    assert console.get("/", headers={"host": "evil.example"}).status_code == 400
+    assert console.post("/").status_code == 405
+
+
+def _today() -> str:
+    return str(datetime.now(UTC).date())
+
+
+def _with_audit(settings: Settings, folder: Path) -> Settings:
+    audit = settings.audit.model_copy(update={"output": str(folder)})
+    return settings.model_copy(update={"audit": audit})
