@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from feedback.clock import monotonic_s
-from feedback.errors import RedisUnavailable
+from feedback.errors import RedisRefused, RedisUnavailable
 from feedback.kafka.sending import CLOSED
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.async_events import AsyncEventListener
 from feedback.redis.async_store import AsyncStatusStore, connect_async
 from feedback.settings.settings import Settings, load
-from feedback.statuses import Status
+from feedback.statuses import Answer, Refused, Status, StatusWrite
 from producer_client.async_kafka import AsyncSender
 from producer_client.async_waiter import AsyncWaiter
 from producer_client.batches import Source, send_many
@@ -120,7 +127,9 @@ class AsyncClient:
         section = self.settings.client
         shares = Shares(self.settings, has_outbox=outbox is not None)
         redis = connect_async(shares.redis)
-        self.store = AsyncStatusStore(redis, self.settings.kafka.group, shares.redis)
+        self.store = AsyncStatusStore(
+            redis, self.settings.kafka.group, shares.redis, unheard=self._forget_unheard
+        )
         self._events = AsyncEventListener(redis, self.store)
         sender = sender_of(self.settings, durability, send_timeout_s=shares.kafka_s)
         self._sender = AsyncSender(sender, send_timeout_s=shares.kafka_s)
@@ -177,9 +186,12 @@ class AsyncClient:
         try:
             await self._sender.aclose()
             if self._fallback is not None:
-                await asyncio.to_thread(self._fallback.close)
+                # An interpreter that ends has ended the threads of its rows as well.
+                with contextlib.suppress(RuntimeError):
+                    await asyncio.to_thread(self._fallback.close)
             # Sends that Kafka did not take are taken back.
             await self._under_way.ended(2 * self._redis_s)
+            await self.store.written()
             await asyncio.gather(*self._forgetting, return_exceptions=True)
         finally:
             # Even when the closing itself is cancelled.
@@ -341,17 +353,35 @@ class AsyncClient:
         self._events.wake()
 
     def _forget_soon(self, one: Prepared) -> None:
-        """Take back a cancelled send's PENDING, in another task: the send's own is being ended."""
-        task = asyncio.create_task(self._forget(one), name="onceward-forgetting")
+        """Take back a cancelled send's PENDING."""
+        self._begin_forgetting(self._way.forget(one))
+
+    def _forget_unheard(self, write: StatusWrite, answer: Answer) -> None:
+        """Take back the PENDING of a send that was cancelled while Redis wrote it.
+
+        One that Redis has not written is not taken back: the PENDING there may be another task's.
+        """
+        if isinstance(answer, Refused | RedisRefused):
+            return
+        forgetting = self.store.forget(
+            write.request_id,
+            attempt=write.attempt,
+            payload_sha256=write.payload_sha256,
+            deadline_at=int(write.fields["deadline_at"]),
+            replaced=answer,
+        )
+        self._begin_forgetting(forgetting)
+
+    def _begin_forgetting(self, forgetting: Coroutine[object, object, bool]) -> None:
+        async def forget() -> None:
+            # Redis is away: the payload is still stored there, so a resender may yet send it.
+            with contextlib.suppress(RedisUnavailable):
+                await forgetting
+
+        # In another task: the send's own is being ended.
+        task = asyncio.create_task(forget(), name="onceward-forgetting")
         self._forgetting.add(task)
         task.add_done_callback(self._forgetting.discard)
-
-    async def _forget(self, one: Prepared) -> None:
-        # The cancelled send may still be writing PENDING: that comes first.
-        await self.store.written()
-        # Redis is away: the payload is still stored there, so a resender may yet send it.
-        with contextlib.suppress(RedisUnavailable):
-            await self._way.forget(one)
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -146,6 +146,7 @@ class AsyncSender:
         self._lock = threading.Lock()
         self._openers = ThreadPoolExecutor(ROOMS, thread_name_prefix="onceward-topics")
         self._is_closed = False
+        self._tell_closed: Callable[[], object] = lambda: None
 
     def send(
         self,
@@ -185,32 +186,42 @@ class AsyncSender:
     async def aclose(self) -> None:
         """Send the records under way, within `send_timeout_s`, and close for good."""
         self._is_closed = True
+        if self._thread is None:
+            self._close()  # nothing was sent: there is no connection to wait for
+            return
         is_closed = asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def close() -> None:
-            self._tickets.put(None)
-            if self._thread is not None:
-                self._thread.join()
-            self._sender.close()
-            self._openers.shutdown()
+        def tell() -> None:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(is_closed.set)
 
-        closing = threading.Thread(target=close, name="onceward-closing", daemon=True)
-        closing.start()
+        # The thread that hands over closes: an interpreter that ends lets no new one begin.
+        self._tell_closed = tell
+        self._tickets.put(None)
         await is_closed.wait()
-        closing.join()
+        self._thread.join()
+
+    def _close(self) -> None:
+        self._sender.close()
+        self._openers.shutdown()
 
     def _run(self) -> None:
-        while (ticket := self._tickets.get()) is not None:
-            try:
-                if not self._has_to_wait(ticket):
-                    ticket.hand_over()
-            except (KeyError, RuntimeError) as error:
-                # The metadata changed during the call, or there is no thread left: only this ticket
-                # fails, and its task gets the error.
-                ticket.refuse(TopicAway(f"topic {ticket.topic!r}: {type(error).__name__} {error}"))
+        try:
+            while (ticket := self._tickets.get()) is not None:
+                self._pass_on(ticket)
+            self._close()
+        finally:
+            self._tell_closed()
+
+    def _pass_on(self, ticket: Ticket) -> None:
+        try:
+            if not self._has_to_wait(ticket):
+                ticket.hand_over()
+        except (KeyError, RuntimeError) as error:
+            # The metadata changed during the call, or there is no thread left: only this ticket
+            # fails, and its task gets the error.
+            ticket.refuse(TopicAway(f"topic {ticket.topic!r}: {type(error).__name__} {error}"))
 
     def _has_to_wait(self, ticket: Ticket) -> bool:
         """Put a ticket into its topic's room, if there is a room or has to be one."""

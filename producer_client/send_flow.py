@@ -66,8 +66,8 @@ class SendFlow:
         sender: hands records to Kafka.
         model: a pydantic model that every value must match.
         schema: the schema that every value must match.
-        on_taken_back: called with a cancelled sending that was certainly not sent; its PENDING may
-            have been written.
+        on_taken_back: called with a cancelled sending that was certainly not sent, after its
+            PENDING was written.
         sent: the earlier sends of this process; None: none.
     """
 
@@ -114,8 +114,8 @@ class SendFlow:
     def _take_back(self, one: Prepared, record: OnItsWay | RecordNotSent | None) -> None:
         """Keep a cancelled sending from going out, if that is still possible."""
         if record is None:
-            self._on_taken_back(one)  # its PENDING may have been written
-        elif isinstance(record, RecordNotSent) or record.take_back():
+            return  # the store tells of a PENDING that it writes all the same
+        if isinstance(record, RecordNotSent) or record.take_back():
             is_first = one.is_told and one.envelope.attempt == 1
             if is_first or is_over_earlier(one):
                 self._on_taken_back(one)

@@ -7,6 +7,7 @@ managers and deployments look at the exit code.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from feedback.errors import NotAvailable
@@ -23,8 +24,9 @@ def require_access(settings: Settings) -> None:
     Raises:
         NotAvailable: one of them refuses us, or we refuse it; see `NotAvailable.fault`.
     """
-    require_let_in(lambda: _ask_redis(settings))
-    require_let_in(lambda: _ask_kafka(settings))
+    # Both at once: one that hangs takes seconds to be known as away.
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda ask: require_let_in(lambda: ask(settings)), _ASKS))
 
 
 def require_let_in(ask: Callable[[], object]) -> None:
@@ -48,3 +50,6 @@ def _ask_redis(settings: Settings) -> None:
 def _ask_kafka(settings: Settings) -> None:
     with administrator(settings.kafka, timeout_s=KAFKA_S):
         pass
+
+
+_ASKS = (_ask_redis, _ask_kafka)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, cast
 
 from redis.asyncio import ConnectionPool, Redis
@@ -67,9 +67,17 @@ class AsyncStatusStore(StoreCalls):
         redis: a client from `connect_async`, or a fake that passes the store's contract suite.
         group: the Kafka consumer group; it is part of every key.
         settings: lifetimes and `timeout_s`, in seconds.
+        unheard: called with each write whose caller was cancelled, and its answer.
     """
 
-    def __init__(self, redis: Redis, group: str, settings: RedisSettings) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        group: str,
+        settings: RedisSettings,
+        *,
+        unheard: Callable[[StatusWrite, Answer], None] = lambda write, answer: None,
+    ) -> None:
         super().__init__(group, settings)
         self.redis = redis
         self._timeout_s = settings.timeout_s
@@ -77,8 +85,16 @@ class AsyncStatusStore(StoreCalls):
         self._is_closed = False
         # One limit to begin, and one to be answered.
         limit_s = 2 * settings.timeout_s
+
+        def tell(items: Sequence[tuple[StatusWrite, int]], answers: list[Answer]) -> None:
+            for (write, _), answer in zip(items, answers, strict=True):
+                unheard(write, answer)
+
         self._writing = Grouped(
-            self._write_with_looks, size_of=lambda one: one[0].size_bytes, limit_s=limit_s
+            self._write_with_looks,
+            size_of=lambda one: one[0].size_bytes,
+            limit_s=limit_s,
+            unheard=tell,
         )
         self._reading = Grouped(self._read_many, size_of=len, limit_s=limit_s)
 

@@ -31,6 +31,7 @@ class _Asked(Generic[Item, Answer]):
     size_bytes: int
     answers: asyncio.Future[list[Answer]]
     has_begun: bool = False
+    is_left: bool = False
 
 
 class Grouped(Generic[Item, Answer]):
@@ -40,6 +41,8 @@ class Grouped(Generic[Item, Answer]):
         call: returns the answers in the order of the items.
         size_of: about how many bytes of a call an item takes.
         limit_s: the longest wait of a caller.
+        unheard: called with the items of a caller that was cancelled after its call had begun, and
+            their answers; never where the call failed.
     """
 
     def __init__(
@@ -48,10 +51,12 @@ class Grouped(Generic[Item, Answer]):
         *,
         size_of: Callable[[Item], int],
         limit_s: float,
+        unheard: Callable[[Sequence[Item], list[Answer]], None] = lambda items, answers: None,
     ) -> None:
         self._call = call
         self._size_of = size_of
         self._limit_s = limit_s
+        self._unheard = unheard
         self._waiting: deque[_Asked[Item, Answer]] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -77,6 +82,13 @@ class Grouped(Generic[Item, Answer]):
         except TimeoutError:
             said = f"Redis: no answer within {self._limit_s:g} s"
             raise RedisUnavailable(said, never_reached=not asked.has_begun) from None
+        except asyncio.CancelledError:
+            asked.is_left = True
+            answers = asked.answers
+            # The answer came in the same turn as the cancellation.
+            if not answers.cancelled() and answers.done() and answers.exception() is None:
+                self._unheard(items, answers.result())
+            raise
 
     async def settled(self) -> None:
         """Return when all calls under way now have ended, cancelled ones too."""
@@ -123,8 +135,11 @@ class Grouped(Generic[Item, Answer]):
         else:
             at = 0
             for asked in group:
-                if not asked.answers.done():
-                    asked.answers.set_result(found[at : at + len(asked.items)])
+                answers = found[at : at + len(asked.items)]
+                if asked.is_left:
+                    self._unheard(asked.items, answers)
+                elif not asked.answers.done():
+                    asked.answers.set_result(answers)
                 at += len(asked.items)
 
 

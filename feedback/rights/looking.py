@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
@@ -72,12 +73,18 @@ def require_redis_rights(role: Role, settings: Settings) -> None:
 
 
 def _require(asked: Iterable[Question]) -> None:
-    missing: list[str] = []
-    for ask in asked:
-        with suppress(NotAvailable):
-            missing += [str(one) for one in ask() if one.is_needed]
+    # All at once: a server that hangs holds up none of the others.
+    with ThreadPoolExecutor() as threads:
+        answers = threads.map(_missing_of, asked)
+        missing = [str(one) for answer in answers for one in answer if one.is_needed]
     if missing:
         raise NotAvailable("rights are missing:\n  " + "\n  ".join(missing))
+
+
+def _missing_of(ask: Question) -> list[MissingRight]:
+    with suppress(NotAvailable):
+        return ask()
+    return []
 
 
 def require_sending_rights(role: Role, settings: Settings) -> None:

@@ -35,7 +35,6 @@ log = EventLog("onceward.http")
 
 
 class _Running(NamedTuple):
-    pid: int
     loop: asyncio.AbstractEventLoop
     thread: threading.Thread
     door: FrontDoor
@@ -63,6 +62,16 @@ class PagesForThreads:
         self.stream_s = self._settings.http.max_wait_s
         self._lock = threading.Lock()
         self._running: _Running | None = None
+        self._inherited: _Running | None = None
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        """Begin anew in a child: the loop has no thread here, and a thread may have had the lock.
+
+        The parent's stays referenced: to drop its connections would end them for the parent too.
+        """
+        self._lock = threading.Lock()
+        self._inherited, self._running = self._running or self._inherited, None
 
     def answer(
         self,
@@ -114,10 +123,10 @@ class PagesForThreads:
         """End waits and streams, finish the sends, and return."""
         with self._lock:
             running, self._running = self._running, None
-        if running is None or running.pid != os.getpid():
+        if running is None:
             return
         running.loop.call_soon_threadsafe(running.door.drain)
-        running.begin(running.door.client.aclose()).result()
+        running.begin(_ended(running.door)).result()
         running.loop.call_soon_threadsafe(running.loop.stop)
         running.thread.join()
         running.loop.close()
@@ -125,8 +134,7 @@ class PagesForThreads:
 
     def _begun(self) -> _Running:
         with self._lock:
-            # That of a parent process is not ours.
-            if self._running is None or self._running.pid != os.getpid():
+            if self._running is None:
                 self._running = self._begin()
                 atexit.register(self.close)
             return self._running
@@ -148,7 +156,16 @@ class PagesForThreads:
             thread.join()
             loop.close()
             raise
-        return _Running(os.getpid(), loop, thread, door, pages)
+        return _Running(loop, thread, door, pages)
+
+
+async def _ended(door: FrontDoor) -> None:
+    await door.client.aclose()
+    # Threads wait for these: each is answered that it was cut.
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for one in rest:
+        one.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
 
 
 def _taken(read: Callable[[int], bytes], most: int) -> bytes:

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from feedback.clock import monotonic_s
+from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
 from feedback.records.envelope import Record, decode_headers
 from feedback.redis.async_store import CONNECTIONS
 from feedback.status import State
-from producer_client import AsyncClient, Submission
+from producer_client import AsyncClient, Submission, send_flow
 from producer_client.async_kafka import ROOMS
 from producer_client.batches import BATCH, BATCHES_IN_FLIGHT
 from tests.eventually import HANG_S
@@ -28,6 +28,8 @@ from tests.standstill import standing_still
 
 Records = Callable[[], list[Record]]
 
+# More than a send takes until Kafka has its record.
+TURNS_OF_A_SEND = 60
 TICK_S = 0.01
 # A send that blocked would hold the loop for its whole time limit.
 TIMEOUT_S = 2.0
@@ -233,6 +235,31 @@ def test_a_send_that_is_cancelled_with_its_record_on_the_way_stays_pending(
     assert worker.store.kept_payload("r1") is not None
     assert worker.looked_at("r1") is not None
     threads.end()
+
+
+def test_a_send_that_is_cancelled_takes_nothing_back_of_its_twin(
+    make_settings: MakeSettings, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of one millisecond, they name the same deadline.
+    now_ms = epoch_ms()
+    monkeypatch.setattr(send_flow, "epoch_ms", lambda: now_ms)
+
+    async def main() -> None:
+        async with AsyncClient(make_settings()) as client:
+            await client.send(b"v", request_id="before")
+            for turns in range(TURNS_OF_A_SEND):
+                one, twin = (
+                    asyncio.create_task(client.send(b"v", request_id=f"r{turns}")) for _ in "ab"
+                )
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                one.cancel()
+                await twin
+
+    asyncio.run(main())
+    ids = [f"r{turns}" for turns in range(TURNS_OF_A_SEND)]
+    assert {one: worker.store.read(one).state for one in ids} == dict.fromkeys(ids, State.PENDING)
+    assert [one for one in ids if worker.store.kept_payload(one) is None] == []
 
 
 def test_a_wait_that_is_cancelled_leaves_nothing(

@@ -22,7 +22,9 @@ from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
 from feedback.status import State
 from producer_client.http.flask_blueprint import blueprint_of
+from producer_client.http.ids import request_id_of
 from producer_client.http.threads import PagesForThreads
+from producer_client.outbox import migrate
 from tests.documents import code_shown_in, examples
 from tests.eventually import eventually
 from tests.kit.settings import write_settings
@@ -326,23 +328,85 @@ def test_a_page_for_everybody_asks_no_application_who_calls(make_settings: MakeS
         assert get("/openapi.json?token=b").status_code == 401
 
 
-FORKED = """
-import os, sys
+SHOP = """
+import atexit, gc, os, signal, sys, threading, time
 from flask import Flask
 from onceward.http import Caller, flask_blueprint
 
 app = Flask(__name__)
 app.register_blueprint(flask_blueprint(None, lambda: Caller("shop")))
 ask = app.test_client().get
-assert ask("/openapi.json").status_code == 200
-if child := os.fork():
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-# The parent's loop has no thread here.
-assert ask("/openapi.json").status_code == 200
+page = "/v1/requests/" + sys.argv[1]
+
+def fork():
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    signal.alarm(20)
+"""
+FORKED = """
+assert ask(page).status_code == 404
+ended = fork()
+if ended is None:
+    # The parent's loop has no thread here, and its connections are still the parent's.
+    assert ask(page).status_code == 404
+    gc.collect()
+    sys.exit()
+assert ended == 0
+began = time.monotonic()
+assert ask(page).status_code == 404
+assert time.monotonic() - began < 2
+"""
+FORKED_IN_BEGINNING = """
+from producer_client.http import threads
+
+made, has_begun, may_go_on = threads.client_of, threading.Event(), threading.Event()
+
+def slow(settings):
+    has_begun.set()
+    may_go_on.wait()
+    return made(settings)
+
+threads.client_of = slow
+first = threading.Thread(target=ask, args=(page,))
+first.start()
+has_begun.wait()
+ended = fork()
+if ended is None:
+    threads.client_of = made
+    os._exit(ask(page).status_code != 404)
+may_go_on.set()
+first.join()
+sys.exit(ended)
+"""
+ENDING = """
+def forbid():
+    def start(thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+    threading.Thread.start = start
+
+posted = app.test_client().post
+answer = posted("/v1/" + sys.argv[2], json=1, headers={"Idempotency-Key": '"order-7"'})
+assert answer.status_code == 202, answer.data
+# Python 3.12 does the same; and it is called before all that was to be called at the exit.
+atexit.register(forbid)
 """
 
 
-def test_a_process_that_a_server_forks_has_a_loop_of_its_own() -> None:
-    command = [sys.executable, "-c", FORKED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+@pytest.mark.parametrize("program", [FORKED, FORKED_IN_BEGINNING, ENDING])
+@pytest.mark.parametrize("has_outbox", [False, True])
+def test_a_process_that_forks_or_ends_is_whole(
+    program: str, has_outbox: bool, environment: dict[str, str], sqlite_url: str
+) -> None:
+    topic = environment["ONCEWARD_CLIENT__TOPIC"]
+    given = environment | {"ONCEWARD_HTTP__TOPICS": topic}
+    if has_outbox:
+        migrate(sqlite_url)
+        given |= {"ONCEWARD_OUTBOX__URL": sqlite_url, "ONCEWARD_HTTP__OUTBOX": "true"}
+    found = "404" if not has_outbox else "503"
+    command = [sys.executable, "-c", SHOP + program.replace("404", found)]
+    named = (request_id_of("shop", "order-1"), topic)
+    done = subprocess.run(
+        [*command, *named], env=given, capture_output=True, text=True, timeout=90, check=False
+    )
     assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
