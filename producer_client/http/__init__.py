@@ -16,4 +16,5 @@ The caller of a request:
 - `authentication`: the ways that the settings name. These are `keys` (with `key_commands`),
   `jwt_callers` (with `signers`) and `proxy_callers`; `changing_file` reads their files again.
 - `read_tokens`: lets a browser follow one request without credentials.
+- `file_checks`: whether the files that the settings name can be used.
 """

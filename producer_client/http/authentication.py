@@ -95,7 +95,7 @@ def authentication_of(section: HttpSection) -> Authentication:
     if section.keys_file:
         keys = ApiKeys(Path(section.keys_file))
     if section.jwks:
-        tokens = _tokens_of(section)
+        tokens = tokens_of(section)
     if proxy or keys or tokens:
         return Recognition(proxy=proxy, keys=keys, tokens=tokens)
     if not is_loopback(section.host):
@@ -106,7 +106,12 @@ def authentication_of(section: HttpSection) -> Authentication:
     return Anonymous(section.cors_origins)
 
 
-def _tokens_of(section: HttpSection) -> _Bearers:
+def tokens_of(section: HttpSection) -> _Bearers:
+    """Return the tokens of the settings' identity provider.
+
+    Raises:
+        SettingsError, NotAvailable: see `authentication_of`.
+    """
     # Without a JWKS nobody loads PyJWT and requests.
     from producer_client.http.jwt_callers import JwtCallers
     from producer_client.http.signers import ALGORITHMS, signers_of

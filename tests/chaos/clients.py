@@ -180,6 +180,11 @@ class Clients:
         if not_sent:
             self._go_on(order, Word.NOT_SENT)
 
+    def keep(self, request_id: str, ticket: Ticket) -> None:
+        """Keep the ticket of an order that somebody else sends and pursues, under this id."""
+        self._ordered += 1
+        self._all.keep({request_id: ticket}, not_sent=())
+
     def _send_on(self, pace: Pace, last: int | None) -> None:
         began_s, before = monotonic_s(), self._ordered
         told, told_s = self.told, began_s

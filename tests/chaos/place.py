@@ -111,6 +111,12 @@ class Place:
         variables = {"ONCEWARD_OUTBOX__URL": url}
         return self._command("relay", self._onceward("producer_client", "relay"), variables)
 
+    def door_command(self, port: int, topic: str) -> Command:
+        """Return the command of a front door, with a log of its own."""
+        variables = {"ONCEWARD_HTTP__PORT": str(port), "ONCEWARD_HTTP__TOPICS": topic}
+        name = f"door-{len([*self.folder.glob('door-*.log')])}"
+        return self._command(name, self._onceward("producer_client", "serve"), variables)
+
     def _onceward(self, module: str, command: str) -> tuple[str, ...]:
         return (sys.executable, "-m", module, command, "--config", str(self.settings_file))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.chaos import (
+    browsers,
     callers,
     children,
     clocks,
@@ -43,6 +44,7 @@ KINDS = (
     forgetting,
     clocks,
     callers,
+    browsers,
 )
 # What the short form runs: a few seconds each, one of each kind of death.
 SHORT = ("child-kill", "all-workers-kill", "redis-kill", "postgres-away")

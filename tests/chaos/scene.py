@@ -172,6 +172,12 @@ class Scene:
         """Start a relay of this outbox."""
         return KeptProgram(self._keeper, self.place.relay_command(url))
 
+    def start_door(self, port: int, topic: str) -> KeptProgram:
+        """Start a front door for a topic there, and return it when it serves."""
+        door = KeptProgram(self._keeper, self.place.door_command(port, topic))
+        door.told("http.started")
+        return door
+
     def await_progress(self, told: int) -> None:
         """Return when so many clients have been told.
 

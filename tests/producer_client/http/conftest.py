@@ -18,13 +18,13 @@ from feedback.records.envelope import Record
 from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
 from feedback.web.hosts import listen
-from onceward.servers.packages import program
 from producer_client.http.callers import ANONYMOUS, Caller
 from producer_client.http.front_door import FrontDoor, client_of
 from producer_client.http.metrics import DoorMetrics
 from producer_client.http.serve import BoundedHttp
 from producer_client.http.starlette_app import app
 from tests.eventually import eventually
+from tests.kit.chromium import chromium
 from tests.producer_client.acting import Worker
 from tests.producer_client.records import records_of
 from tests.stack import Servers
@@ -148,11 +148,5 @@ def front(servers: Servers) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[webdriver.Chrome]:
     """Yield a headless Chromium."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = program("chromium")
-    for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=700,600"):
-        options.add_argument(f"--{argument}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    one = webdriver.Chrome(options, webdriver.ChromeService(program("chromedriver")))
-    yield one
-    one.quit()
+    with chromium() as one:
+        yield one

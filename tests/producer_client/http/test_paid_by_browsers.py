@@ -5,7 +5,6 @@ Each order is charged once at most, and each tab ends on what the journal says.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -13,19 +12,18 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.common.by import By
 
 from feedback.status import FINAL
 from onceward.servers.kafka import Broker
 from onceward.servers.ports import free_port
 from onceward.servers.redis import Redis
-from producer_client.http.ids import request_id_of
 from tests.consumer.stage import Stage, open_stage
 from tests.eventually import eventually
 from tests.kit.serving import serving
 from tests.kit.settings import environment
 from tests.left_open import left_open
 from tests.producer_client.http.site import Site
+from tests.producer_client.http.tabs import Tab
 from tests.producer_client.resenders import ClientProgram
 from tests.stack import Servers
 from tests.stack.restartable import Restartable, restartable
@@ -115,45 +113,6 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         ends.callback(one.close)
         ends.enter_context(serving(one.site))
         yield one
-
-
-class Tab:
-    """The form of one order, in a tab of its own."""
-
-    def __init__(self, browser: webdriver.Chrome, site: Site, order: str) -> None:
-        browser.switch_to.new_window("tab")
-        self._browser, self._order = browser, order
-        self._handle = browser.current_window_handle
-        browser.get(f"http://127.0.0.1:{site.server_port}/?{order}")
-        eventually(browser.find_element(By.ID, "pay").is_enabled, timeout_s=30)
-
-    def pay(self) -> None:
-        """Press twice, and keep the id of the request: its key goes when its end is known."""
-        self._browser.switch_to.window(self._handle)
-        self._browser.execute_script(
-            "const f = document.querySelector('form'); f.requestSubmit(); f.requestSubmit();"
-        )
-        stored = f"return sessionStorage.getItem('onceward:{self._order}')"
-        key = json.loads(self._browser.execute_script(stored))["key"]
-        self.request_id = request_id_of("", key)
-
-    def says(self, beginning: str) -> None:
-        """Return when the page says this of the payment."""
-        try:
-            eventually(lambda: self.said.startswith(beginning), timeout_s=60)
-        except TimeoutError:
-            raise AssertionError(f"{self._order}: not {beginning!r} but {self.said!r}") from None
-
-    @property
-    def said(self) -> str:
-        """The page's word on the payment."""
-        self._browser.switch_to.window(self._handle)
-        return self._browser.find_element(By.ID, "said").text
-
-    def reload(self) -> None:
-        """Load the page again."""
-        self._browser.switch_to.window(self._handle)
-        self._browser.refresh()
 
 
 def test_each_order_is_charged_once_and_each_tab_ends_on_the_truth(

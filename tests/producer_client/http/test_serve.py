@@ -21,6 +21,7 @@ from feedback.settings.settings import Settings
 from feedback.status import State
 from producer_client.http.ids import request_id_of
 from tests.eventually import eventually
+from tests.kit.settings import write_settings
 from tests.producer_client.acting import Worker
 from tests.producer_client.commands import Run
 from tests.producer_client.conftest import MakeSettings
@@ -203,3 +204,34 @@ def test_a_start_that_is_refused_says_why(call: Run) -> None:
         busy = call("serve", ONCEWARD_HTTP__PORT=port, **offered)
     assert busy.code == 3
     assert f"nobody can listen on 127.0.0.1:{port}" in busy.stderr
+
+
+def test_a_check_names_each_file_that_cannot_be_used(call: Run, tmp_path: Path) -> None:
+    bad, short, schema = (tmp_path / name for name in ("keys.json", "secret", "schema.json"))
+    bad.write_text("{")
+    short.write_text("x")
+    short.chmod(0o600)
+    schema.write_text('{"type": "nothing"}')
+    section = {
+        "keys_file": str(bad),
+        "jwks": str(tmp_path / "away.json"),
+        "jwt_issuer": "https://issuer",
+        "jwt_audience": "shop",
+        "token_secret_file": str(short),
+        "topics": {"a": {"schema": str(schema)}, "b": {"model": "no_such_module:Payment"}},
+    }
+    config = write_settings(tmp_path, {"http": section})
+    looked = call("serve", "--check", "--config", str(config))
+    lines = looked.stdout.splitlines()
+    assert (looked.code, [one[:5] for one in lines]) == (3, ["WRONG"] * 5), looked
+    assert f"keys_file = {bad}" in lines[0]
+    assert "No such file" in lines[1]
+    assert "less than 32 characters" in lines[2]
+    assert f"topics.a schema = {schema}" in lines[3]
+    assert "ModuleNotFoundError" in lines[4]
+
+    fine = call("serve", "--check", ONCEWARD_HTTP__TOPICS="a")
+    assert (fine.code, fine.stdout) == (0, "ok     callers\n")
+    nobody = call("serve", "--check", ONCEWARD_HTTP__TOPICS="a", ONCEWARD_HTTP__HOST="0.0.0.0")
+    assert nobody.code == 2
+    assert "callers have to be told apart" in nobody.stdout
