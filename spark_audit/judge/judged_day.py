@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit.judge.judge import judge
 from spark_audit.judge.prefilter import plain_counts, sift, to_judge
-from spark_audit.output.location import Location, uri_of
+from spark_audit.output.location import Location, read_written, uri_of
 from spark_audit.output.outputs import replacing, settled
 from spark_audit.output.paths import Places
 from spark_audit.stage.manifest import Manifest
@@ -21,10 +21,12 @@ class JudgedDay:
     """The requests of a day after their judgement.
 
     Args:
+        records: those of its snapshot.
         requests: one row for each that was judged, with its findings; see `judge`.
         plain: the counts of the others, of which no rule says anything; see `sift`.
     """
 
+    records: DataFrame
     requests: DataFrame
     plain: DataFrame
 
@@ -59,11 +61,12 @@ def judge_day(
         to_judge(runs, sifted),
         manifest,
     )
-    return JudgedDay(_kept(spark, judged, places.judged), plain_counts(sifted, requests))
+    kept = _kept(spark, judged, places.judged)
+    return JudgedDay(records, kept, plain_counts(sifted, requests))
 
 
 def _kept(spark: SparkSession, frame: DataFrame, place: Location) -> DataFrame:
     """Return a frame from where it was written: several answers come from it."""
     with replacing(place) as folder:
         frame.write.mode("append").parquet(uri_of(folder))
-    return spark.read.parquet(uri_of(settled(place)))
+    return read_written(spark, settled(place), frame.schema)

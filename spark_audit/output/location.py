@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Protocol, Self, cast
 from urllib.parse import urlsplit
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from feedback.errors import NotAvailable, SettingsError
 from spark_audit.output.hadoop_path import HadoopPath
@@ -141,3 +142,16 @@ def uri_of(place: Location) -> str:
         # Not `as_uri`: Hadoop would take its percent signs for parts of the name.
         return f"file://{place.absolute()}"
     return str(place)
+
+
+def read_written(spark: SparkSession, folder: Location, schema: str | StructType) -> DataFrame:
+    """Return Parquet that this run has written.
+
+    Without its schema Spark would look into a file, by a job for each frame.
+
+    Raises:
+        NotAvailable: there is none of it: an empty folder would be a day without requests.
+    """
+    if not any(True for _ in folder.glob("*.parquet")):
+        raise NotAvailable(f"{folder} has no files, though they were written a moment ago")
+    return spark.read.schema(schema).parquet(uri_of(folder))

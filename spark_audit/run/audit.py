@@ -26,7 +26,7 @@ from spark_audit.judge.figures import Figures, figures_of, records_by_kind
 from spark_audit.judge.judged_day import JudgedDay, judge_day
 from spark_audit.judge.sample import requests_to_compare
 from spark_audit.judge.status_check import Comparison, compare
-from spark_audit.output.location import Location, is_hadoop, output_of, uri_of
+from spark_audit.output.location import Location, is_hadoop, output_of
 from spark_audit.output.outputs import replacing, settled, told_when_full, write_text
 from spark_audit.output.paths import Places
 from spark_audit.output.run_lock import alone
@@ -176,8 +176,7 @@ def _audited(
     judged = day.requests
     log.info("audit.judged", date=manifest.date)
     carry = carry_over(carried(judged).collect(), manifest)
-    records = spark.read.parquet(uri_of(snapshot.records))
-    gaps = find_gaps(records, manifest, compacted=manifest.compacted)
+    gaps = find_gaps(day.records, manifest, compacted=manifest.compacted)
     compared = _compared(settings, judged, manifest)
     with replacing(places.findings) as folder:
         ids = [one.request_id for one in compared.disagreements] if compared else []
@@ -194,7 +193,7 @@ def _audited(
             day=day,
             findings=findings,
             gaps=gaps,
-            records=records_by_kind(records),
+            records=records_by_kind(day.records),
             unseen=[
                 *manifest.unseen,
                 *unseen_offsets(manifest, gaps),
@@ -306,7 +305,7 @@ def _offered(
     with PayloadReader(settings) as payloads:
         begun = [payloads.is_begun(one.request_id) for one in to_resend(findings)]
         found = write_resend(
-            () if any(begun) else to_resend(findings),
+            () if any(begun) or not begun else to_resend(findings),
             payloads.read,
             path,
             is_begun=payloads.is_begun,

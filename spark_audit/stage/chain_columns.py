@@ -8,7 +8,6 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit.output.location import Location, uri_of
 from spark_audit.spark import frame_of
 from spark_audit.stage.chain import STRAY_MS, Link, Place, Reach, Stretch, stretches
 from spark_audit.stage.manifest import Manifest
@@ -36,15 +35,14 @@ def with_chain(frame: DataFrame, manifest: Manifest) -> DataFrame:
     return joined.withColumns({"judged_on": owner, "arrived_by_ms": arrived}).drop(*names)
 
 
-def counted(spark: SparkSession, records: Location, manifest: Manifest) -> tuple[Link, ...]:
+def counted(records: DataFrame, manifest: Manifest) -> tuple[Link, ...]:
     """Return the links of a manifest with the sums of its records."""
     place = ("topic", "partition")
-    staged = spark.read.parquet(uri_of(records))
     own = {(one.topic, one.partition): _own(one, manifest) for one in manifest.links}
-    found = with_chain(staged.select(*place, "offset", "timestamp_ms"), manifest)
+    found = with_chain(records.select(*place, "offset", "timestamp_ms"), manifest)
     is_waiting = F.col("judged_on").isNull() & (F.col("offset") >= F.col("first"))
     rows = (
-        found.join(F.broadcast(_own_frame(spark, manifest, own)), list(place))
+        found.join(F.broadcast(_own_frame(records.sparkSession, manifest, own)), list(place))
         .groupBy(*place)
         .agg(
             F.count_if(F.col("judged_on") == manifest.date),

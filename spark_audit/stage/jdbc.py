@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine.url import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
@@ -36,16 +37,12 @@ def require_version(url: str) -> str:
         NotAvailable: the journal is away, may not be read, or is of another version.
     """
     database = Database.of(url)
-    engine = open_reader(url, timeout_s=TIMEOUT_S)
-    try:
-        with _explained(database, engine), engine.connect() as connection:
-            found = {one.name: one.value for one in connection.exec_driver_sql(_QUERY)}
-            version = found.get("schema_version")
-            if version == VERSION:
-                for table in _TABLES:
-                    connection.exec_driver_sql(f"SELECT 1 FROM {table} WHERE 1 = 0")
-    finally:
-        engine.dispose()
+    with database.connected() as connection:
+        found = {one.name: one.value for one in connection.exec_driver_sql(_QUERY)}
+        version = found.get("schema_version")
+        if version == VERSION:
+            for table in _TABLES:
+                connection.exec_driver_sql(f"SELECT 1 FROM {table} WHERE 1 = 0")
     if version == VERSION:
         return str(found.get("journal_id", ""))
     if version is None:
@@ -64,14 +61,14 @@ def _explained(database: Database, engine: Engine) -> Iterator[None]:
         yield
     except DBAPIError as error:
         note_hidden_schema(error, engine, "journal")
-        text = one_line(error.orig)
+        cause = one_line(error.orig)
         fault = sort(error, "journal")
         why = None if fault is None else fault.security
-        if why is None and any(sign in text for sign in _NO_TABLE):
+        if why is None and any(sign in cause for sign in _NO_TABLE):
             raise NotAvailable(
                 f"the journal {database.url} has no tables yet: run `onceward-worker migrate`"
             ) from error
-        said = text if why is None else why.said
+        said = cause if why is None else why.said
         raise NotAvailable(f"the journal {database.url} cannot be read: {said}").because(
             why
         ) from error
@@ -172,11 +169,33 @@ class Database:
                 properties=properties,
             )
 
-    def columns(self, spark: SparkSession, table: str) -> list[str]:
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """Yield a connection without Spark, whose jobs cost more than a short answer.
+
+        Raises:
+            NotAvailable: the database, a table or a right is not there.
+        """
+        engine = open_reader(self.of_settings, timeout_s=TIMEOUT_S)
+        try:
+            with _explained(self, engine), engine.connect() as connection:
+                yield connection
+        finally:
+            engine.dispose()
+
+    def ask(self, query: str, **parameters: str) -> list[Any]:
+        """Return the few rows of an answer, without Spark.
+
+        Raises:
+            NotAvailable: as for `connected`.
+        """
+        with self.connected() as connection:
+            return list(connection.execute(text(query), parameters))
+
+    def columns(self, table: str) -> list[str]:
         """Return the names of a table's columns."""
-        properties = {**self.properties, "driver": _DRIVERS[self.kind]}
-        with self.explained():
-            return spark.read.jdbc(self.url, table, properties=properties).columns
+        with self.connected() as connection:
+            return list(connection.execute(text(f"SELECT * FROM {table} WHERE 1 = 0")).keys())
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -189,14 +208,14 @@ class Database:
             with explained(f"the journal {self.url} cannot be read"):
                 yield
         except NotAvailable as error:
-            text = str(error)
-            if any(sign in text for sign in (*_NO_TABLE, _NO_RIGHT)):
+            said = str(error)
+            if any(sign in said for sign in (*_NO_TABLE, _NO_RIGHT)):
                 # Its tables were read a moment ago. Asked again, the database says what is missing.
                 require_version(self.of_settings)
                 raise NotAvailable(
-                    f"{text}; a right was away for a moment: run it again"
+                    f"{said}; a right was away for a moment: run it again"
                 ) from error
-            if _DRIVERS[self.kind] in text:
+            if _DRIVERS[self.kind] in said:
                 raise NotAvailable(
                     f"the journal's driver {_DRIVERS[self.kind]} is not among Spark's jars: "
                     "fetch them anew"

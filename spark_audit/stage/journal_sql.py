@@ -26,10 +26,6 @@ RUN_SCHEMA = (
     "ended_at BIGINT, "
     "outcome STRING, by_whom STRING, allowed_by STRING"
 )
-FORGOTTEN_SCHEMA = "topic STRING, partition INT, next_offset BIGINT, deadline_at BIGINT"
-LEASE_SCHEMA = "worker_id STRING, lease_until BIGINT, now_ms BIGINT"
-
-BOUNDS_SCHEMA = "first_run BIGINT, last_run BIGINT"
 
 RUN = "run"
 IDS_AT_ONCE = 1000
@@ -123,11 +119,6 @@ def runs_in_range(
     )
 
 
-def run_bounds() -> str:
-    """Return the query of the first and the last number of a run."""
-    return f'SELECT min("id") AS "first_{RUN}", max("id") AS "last_{RUN}" FROM onceward_run'
-
-
 def run_predicates(first: int, last: int, slices: int) -> list[str]:
     """Return conditions that cover every run once, also those that come meanwhile.
 
@@ -139,8 +130,16 @@ def run_predicates(first: int, last: int, slices: int) -> list[str]:
     return [*within, f'"{RUN}" >= {begin}']
 
 
-def leases(kind: str, group: str) -> str:
-    """Return the query of all leases with the database's clock; one row where there is none."""
+RUN_BOUNDS = 'SELECT coalesce(min("id"), 0), coalesce(max("id"), 0) FROM onceward_run'
+# How far pruning has forgotten each partition of a group.
+FORGOTTEN = (
+    'SELECT "topic", "partition", "next_offset", "deadline_at" FROM onceward_forgotten '
+    'WHERE "group" = :group'
+)
+
+
+def leases(kind: str) -> str:
+    """Return the query of a group's leases with the database's clock; one row without a lease."""
     now_ms = (
         "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)"
         if kind == POSTGRES
@@ -149,15 +148,7 @@ def leases(kind: str, group: str) -> str:
     return (
         f'SELECT w."worker_id", w."lease_until", {now_ms} AS "now_ms" '
         "FROM (SELECT 1 AS one) AS always "
-        f'LEFT JOIN onceward_worker AS w ON w."group" = {literal(group)}'
-    )
-
-
-def forgotten(group: str) -> str:
-    """Return the query of how far pruning has forgotten each partition."""
-    return (
-        f"SELECT {_columns('f', FORGOTTEN_SCHEMA)} FROM onceward_forgotten AS f "
-        f'WHERE f."group" = {literal(group)}'
+        'LEFT JOIN onceward_worker AS w ON w."group" = :group'
     )
 
 

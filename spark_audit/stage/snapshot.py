@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Generic
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.engines import engine_of
 from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection, Settings
-from spark_audit.output.location import Location, uri_of
+from spark_audit.output.location import read_written
 from spark_audit.output.outputs import P, put_text, recover, replacing, settled
 from spark_audit.output.paths import P_co
 from spark_audit.spark import explained
@@ -25,24 +25,23 @@ from spark_audit.stage.freeze import log_ends
 from spark_audit.stage.gaps import offset_gaps
 from spark_audit.stage.manifest import Aborted, Manifest
 from spark_audit.stage.stage_journal import stage_journal
-from spark_audit.stage.stage_records import stage_records
+from spark_audit.stage.stage_records import SCHEMA, stage_records
 
 log = EventLog("onceward.audit")
 
 
 def aborted_of(
-    spark: SparkSession, records: Location, settings: KafkaSection, manifest: Manifest
+    records: DataFrame, settings: KafkaSection, manifest: Manifest
 ) -> tuple[Aborted, ...]:
     """Return where transactions left no records, in the order of their offsets in each partition.
 
     A hole that cannot be read is left: a finding that a person can explain is better than silence
     about a loss.
     """
-    staged = spark.read.parquet(uri_of(records))
     found: list[Aborted] = []
     probe = engine_of(settings).silences(settings)
     try:
-        for hole in offset_gaps(staged, manifest, manifest.compacted):
+        for hole in offset_gaps(records, manifest, manifest.compacted):
             place = (hole.topic, hole.partition)
             try:
                 stretches = probe.silent(*place, hole.first_offset, hole.next_offset)
@@ -172,14 +171,15 @@ def take(spark: SparkSession, settings: Settings, manifest: Manifest, output: P)
     with replacing(place) as folder, explained("the snapshot cannot be written"):
         part = Snapshot(folder)
         stage_records(spark, settings.kafka, manifest, part.records)
-        aborted = aborted_of(spark, part.records, settings.kafka, manifest)
-        links = counted(spark, part.records, manifest)
+        records = read_written(spark, part.records, SCHEMA)
+        aborted = aborted_of(records, settings.kafka, manifest)
+        links = counted(records, manifest)
         manifest = replace(manifest, aborted=aborted, links=links)
         read = stage_journal(
             spark,
             settings.journal.url,
             manifest,
-            records=part.records,
+            records=records,
             requests=part.requests,
             runs=part.runs,
         )

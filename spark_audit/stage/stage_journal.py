@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from feedback.errors import NotAvailable
-from spark_audit.output.location import Location, uri_of
+from spark_audit.output.location import Location, read_written, uri_of
 from spark_audit.spark import ids_frame
 from spark_audit.stage import journal_sql
 from spark_audit.stage.jdbc import Database
@@ -44,7 +44,7 @@ def stage_journal(
     url: str,
     manifest: Manifest,
     *,
-    records: Location,
+    records: DataFrame,
     requests: Location,
     runs: Location,
 ) -> Manifest:
@@ -64,8 +64,8 @@ def stage_journal(
     source = _Source(spark, Database.of(url), manifest)
     before = source.leases()
     with source.database.explained():
-        source.write_requests(spark.read.parquet(uri_of(records)), requests, now_ms=before.now_ms)
-        source.write_runs(spark.read.parquet(uri_of(records)), requests, runs)
+        source.write_requests(records, requests, now_ms=before.now_ms)
+        source.write_runs(records, requests, runs)
     after = source.leases()
     workers = {**before.until, **after.until}
     return replace(
@@ -95,17 +95,14 @@ class _Source:
 
     def leases(self) -> _Leases:
         """Return who has a lease until when."""
-        query = journal_sql.leases(self.database.kind, self.manifest.group)
-        with self.database.explained():
-            rows = self._read(query, journal_sql.LEASE_SCHEMA).collect()
+        query = journal_sql.leases(self.database.kind)
+        rows = self.database.ask(query, group=self.manifest.group)
         until = {row.worker_id: row.lease_until for row in rows if row.worker_id is not None}
         return _Leases(max(row.now_ms for row in rows), until)
 
     def forgotten(self) -> tuple[ForgottenPartition, ...]:
         """Return how far each partition was forgotten, in a stable order."""
-        query = journal_sql.forgotten(self.manifest.group)
-        with self.database.explained():
-            rows = self._read(query, journal_sql.FORGOTTEN_SCHEMA).collect()
+        rows = self.database.ask(journal_sql.FORGOTTEN, group=self.manifest.group)
         return tuple(ForgottenPartition(*row) for row in sorted(tuple(row) for row in rows))
 
     def write_requests(self, records: DataFrame, folder: Location, *, now_ms: int) -> None:
@@ -120,13 +117,13 @@ class _Source:
         self._append(claimed.join(self._found(folder), "request_id", "left_anti"), folder)
         missing = self._named_by(records).join(self._found(folder), "request_id", "left_anti")
         every = journal_sql.all_requests(manifest.group)
-        self._append(self._of_ids(missing.distinct(), every, REQUEST_SCHEMA), folder)
+        self._append_ids(missing.distinct(), every, REQUEST_SCHEMA, folder)
         self._require_rows(records, folder)
 
     def write_runs(self, records: DataFrame, requests: Location, folder: Location) -> None:
         """Write the runs in range, then the earlier ones of the requests that ran again, and of
         those that have no row: somebody may have taken it away."""
-        has_column = "allowed_by" in self.database.columns(self.spark, "onceward_run")
+        has_column = "allowed_by" in self.database.columns("onceward_run")
         within, before = (
             journal_sql.runs_in_range(
                 self.database.kind, self.manifest, with_allowed_by=has_column, in_range=in_range
@@ -134,18 +131,17 @@ class _Source:
             for in_range in (True, False)
         )
         self._append(self._read(within, RUN_SCHEMA, self._run_slices()), folder)
-        rows = self.spark.read.parquet(uri_of(requests))
+        rows = self._found(requests)
         ran_again = rows.where("generation > 1").select("request_id")
-        rowless = self._named_by(records).join(rows.select("request_id"), "request_id", "left_anti")
+        rowless = self._named_by(records).join(rows, "request_id", "left_anti")
         wanted = ran_again.union(rowless).distinct()
-        self._append(self._of_ids(wanted, before, RUN_SCHEMA), folder)
+        self._append_ids(wanted, before, RUN_SCHEMA, folder)
 
     def _found(self, folder: Location) -> DataFrame:
-        return self.spark.read.parquet(uri_of(folder)).select("request_id")
+        return read_written(self.spark, folder, "request_id string, generation long")
 
     def _run_slices(self) -> list[str]:
-        (bounds,) = self._read(journal_sql.run_bounds(), journal_sql.BOUNDS_SCHEMA).collect()
-        first, last = bounds.first_run or 0, bounds.last_run or 0
+        ((first, last),) = self.database.ask(journal_sql.RUN_BOUNDS)
         return journal_sql.run_predicates(first, last, self._slices)
 
     @property
@@ -159,11 +155,12 @@ class _Source:
         carried = ids_frame(self.spark, self.manifest.carried)
         return records.where(is_wanted).select("request_id").union(carried)
 
-    def _of_ids(self, ids: DataFrame, query: str, schema: str) -> DataFrame:
+    def _append_ids(self, ids: DataFrame, query: str, schema: str, folder: Location) -> None:
         some = [row.request_id for row in ids.limit(MAX_IDS + 1).collect()]
         if len(some) > MAX_IDS:
-            return self._read(query, schema).join(ids, "request_id", "left_semi")
-        return self._read(query, schema, journal_sql.id_predicates(some) or ["1 = 0"])
+            self._append(self._read(query, schema).join(ids, "request_id", "left_semi"), folder)
+        elif some:
+            self._append(self._read(query, schema, journal_sql.id_predicates(some)), folder)
 
     def _read(self, query: str, schema: str, predicates: Sequence[str] = ()) -> DataFrame:
         frame = self.database.read(self.spark, query, schema, predicates)
@@ -177,7 +174,7 @@ class _Source:
     def _require_rows(self, records: DataFrame, folder: Location) -> None:
         """Stand up for the case that this is another group's journal, or a new one: it would make
         a loss of every request."""
-        if not self.spark.read.parquet(uri_of(folder)).isEmpty():
+        if not self._found(folder).isEmpty():
             return
         if records.where(F.col("is_committed")).isEmpty():
             return

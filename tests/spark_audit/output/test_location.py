@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from feedback.errors import NotAvailable, SettingsError
-from spark_audit.output.location import check_output, output_of, uri_of
+from spark_audit.output.location import check_output, output_of, read_written, uri_of
 
 
 @pytest.mark.parametrize("setting", ["file:///srv/audit", "file:/srv/audit", "/srv/audit/"])
@@ -27,3 +28,13 @@ def test_a_bucket_is_named_and_its_connector_is_there() -> None:
 
 def test_hdfs_needs_no_host_and_no_jar() -> None:
     check_output("hdfs:///audit", [])
+
+
+def test_what_was_written_and_is_nowhere_is_not_read_as_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.range(3).write.parquet(str(tmp_path / "there"))
+    assert read_written(spark, tmp_path / "there", "id long").count() == 3
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotAvailable, match="empty has no files"):
+        read_written(spark, tmp_path / "empty", "id long")

@@ -50,6 +50,7 @@ def staging_that(act: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch) -
         return given
 
     monkeypatch.setattr(snapshot, "stage_records", records)
+    monkeypatch.setattr(snapshot, "read_written", lambda _, folder, schema: folder)
     monkeypatch.setattr(snapshot, "aborted_of", lambda *_: ())
     monkeypatch.setattr(snapshot, "counted", lambda *_: ())
     monkeypatch.setattr(snapshot, "stage_journal", journal)
