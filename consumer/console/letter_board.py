@@ -2,7 +2,7 @@
 
 Kafka has no index: to count letters is to read them all, which takes a second for 20,000. So a
 thread reads them when somebody looks and the last reading is old, and pages show that one with its
-age. Nothing is read while nobody looks.
+time. It rests twenty times as long as it has read, so that workers keep their processors.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ALL = Given(Filter(), topics=frozenset(), dlqs=frozenset())
 # The newest that are listed; all are counted.
 LISTED = 200
 OLD_S = 10.0
+RESTS = 20
 FIRST_WAIT_S = 5.0
 
 
@@ -53,7 +54,7 @@ class LetterBoard:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="onceward-letters")
         self._last: Known[Board] | None = None
-        self._last_s = 0.0
+        self._old_at_s = 0.0
         self._under_way: Future[None] | None = None
 
     def look(self, *, wait_s: float = FIRST_WAIT_S) -> Known[Board]:
@@ -64,7 +65,7 @@ class LetterBoard:
         """
         with self._lock:
             last = self._last
-            is_old = last is None or monotonic_s() - self._last_s > OLD_S
+            is_old = last is None or monotonic_s() > self._old_at_s
             if is_old and (self._under_way is None or self._under_way.done()):
                 self._under_way = self._thread.submit(self._read)
             under_way = self._under_way
@@ -83,7 +84,8 @@ class LetterBoard:
     def _read(self) -> None:
         found = read(self._board)
         with self._lock:
-            self._last, self._last_s = found, monotonic_s()
+            read_s = found.value.seconds if found.value else 0.0
+            self._last, self._old_at_s = found, monotonic_s() + max(OLD_S, RESTS * read_s)
 
     def _board(self) -> Board:
         at, begun_s = epoch_ms(), monotonic_s()

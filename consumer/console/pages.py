@@ -21,7 +21,6 @@ from consumer.dlq.decoded import decoded
 from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
 from consumer.dlq.list_page import MESSAGE_LIMIT
 from consumer.dlq.next_commands import next_commands
-from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
 from consumer.dlq.timeline import timeline_of
 from consumer.dlq.timeline_page import event_words, holder_words
@@ -165,7 +164,10 @@ class ConsolePages:
             check_request_id(name)
         except InvalidMessage as error:
             raise HTTPException(404, str(error)) from error
-        report = report_of(self._settings, name, ALL, advance=lambda read, total: None)
+        asks = "letters" in request.query_params
+        report = report_of(
+            self._settings, name, ALL, ask_kafka=asks, advance=lambda read, total: None
+        )
         return self._page(
             "request",
             status=200 if report.is_known else 404,
@@ -174,7 +176,8 @@ class ConsolePages:
             events=[(one, event_words(one)) for one in timeline_of(report)],
             holder=holder_words(report.holder),
             commands=next_commands(report),
-            letters_below=_letters_below(report),
+            asks=asks,
+            letters_below=list(reversed(report.letters)),
         )
 
     def doubts(self, request: Request) -> Response:
@@ -286,7 +289,3 @@ def _groups(tally: Any) -> list[tuple[str, list[tuple[str, int]]]]:
         ("by system", tally.dialects),
     )
     return [(title, names.most_common()[:10]) for title, names in named]
-
-
-def _letters_below(report: RequestReport) -> list[Any]:
-    return list(reversed(report.letters))

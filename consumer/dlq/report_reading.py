@@ -62,23 +62,28 @@ def report_of(
     given: Given,
     *,
     ask_journal: bool = True,
+    ask_kafka: bool = True,
     advance: Advance,
 ) -> RequestReport:
     """Return all that is known of a request.
 
     Args:
         ask_journal: whether the journal is asked; a request of another system has no row there.
+        ask_kafka: whether its letters are looked for, which may be to read very many.
 
     Raises:
         NotAvailable: the journal is away, or a topic does not exist.
     """
     of = _in_journal(settings, request_id) if ask_journal else _InJournal()
     now = of.now or epoch_ms()
-    since_ms = _failed_since(of.row, of.runs)
-    # A reader of the group's own letters asks for this one by name, should it be hidden.
-    read = () if of.row is None or given.topics or given.dlqs else (of.row.topic,)
-    reader = LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs, read=read)
-    letters, letters_away = _letters_or_why(reader, request_id, since_ms, advance=advance)
+    letters: list[Letter] = []
+    letters_away: str | None = "they were not looked for"
+    if ask_kafka:
+        # A reader of the group's own letters asks for this one by name, should it be hidden.
+        read = () if of.row is None or given.topics or given.dlqs else (of.row.topic,)
+        reader = LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs, read=read)
+        since_ms = _failed_since(of.row, of.runs)
+        letters, letters_away = _letters_or_why(reader, request_id, since_ms, advance=advance)
     last = letters[-1] if letters else None
     with closing(connect(settings.redis)) as redis:
         store = StatusStore(redis, settings.kafka.group, settings.redis)

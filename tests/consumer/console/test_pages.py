@@ -88,8 +88,9 @@ def test_what_needs_a_person_is_named_and_each_request_has_its_page(
     assert failed in letters and "HANDLER_ERROR" in letters and "BankDown" in letters
     doubts = text_of(console.get("/doubts"))
     assert f"onceward-dlq resolve --failed --because '' {doubtful}" in doubts
-    page = text_of(console.get(f"/requests/{failed}"))
-    assert "dead letter" in page and f"onceward-dlq redrive {failed}" in page
+    assert "BankDown" in text_of(console.get(f"/requests/{failed}"))
+    page = text_of(console.get(f"/requests/{failed}?letters=yes"))
+    assert "Dead letter of" in page and f"onceward-dlq redrive {failed}" in page
     assert '"n"' not in page  # the value
     assert "SUCCEEDED" in text_of(console.get(f"/requests/{good}"))
     assert "2 ran twice" in text_of(console.get("/audit"))
