@@ -69,16 +69,23 @@ class Search(GroupJournal):
     """Searches the journal of one group; see `GroupJournal`."""
 
     def requests(
-        self, query: RequestQuery, *, most: int, behind: Place | None = None
+        self,
+        query: RequestQuery,
+        *,
+        most: int,
+        behind: Place | None = None,
+        looks_at: int = LOOKED_AT,
     ) -> FoundRequests:
         """Return rows that match, those with the latest deadlines first.
 
         Args:
             most: so many at most.
             behind: of the look before.
+            looks_at: so many rows at most, matching or not.
         """
         deadline_at, request_id = behind or _LAST
         given = {"group": self._group, "deadline_at": deadline_at, "request_id": request_id}
+        given |= {"looks_at": looks_at}
         looked = _looked(query.request_id != "")
         if query.request_id:
             given |= {"first": query.request_id, "last": query.request_id + _BEHIND}
@@ -95,7 +102,7 @@ class Search(GroupJournal):
             if len(rows) == most:
                 return FoundRequests(rows, (rows[-1].deadline_at, rows[-1].request_id))
             ends = looked.with_only_columns(columns.deadline_at, columns.request_id)
-            last = connection.execute(ends.limit(1).offset(LOOKED_AT - 1), given).one_or_none()
+            last = connection.execute(ends.limit(1).offset(looks_at - 1), given).one_or_none()
         return FoundRequests(rows, None if last is None else (last[0], last[1]))
 
     def actions(self, *, most: int, before: int | None = None) -> FoundActions:
@@ -130,7 +137,7 @@ def _looked(is_by_id: bool) -> Select[Any]:
         select(*row_columns(request))
         .where(*conditions)
         .order_by(request.c.deadline_at.desc(), request.c.request_id.desc())
-        .limit(LOOKED_AT)
+        .limit(bindparam("looks_at"))
     )
 
 
