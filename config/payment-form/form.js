@@ -2,7 +2,7 @@
 import { follow, forget, known, submit } from "/onceward.js";
 
 const form = document.querySelector("form");
-const { action, url } = form.dataset;
+const { action, url, key } = form.dataset;
 const [pay, said, again] = ["pay", "said", "again"].map((id) => document.getElementById(id));
 
 const WORDS = {
@@ -42,7 +42,7 @@ async function toEnd(following) {
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const amount = form.elements.amount.value;
-  toEnd(submit(action, url, { order: action, amount }, { onStatus: show }));
+  toEnd(submit(action, url, { order: action, amount }, { onStatus: show, key }));
 });
 
 again.addEventListener("click", () => {

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.urls import URLPattern, path
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
+from prometheus_client import CollectorRegistry
 
 from feedback.settings.settings import Settings
 from producer_client.http.callers import Caller
@@ -20,18 +21,21 @@ View = Callable[..., HttpResponseBase]
 
 
 def django_urls(
-    settings: Settings | Path | str | None, caller_of: Callable[[HttpRequest], Caller]
+    settings: Settings | Path | str | None,
+    caller_of: Callable[[HttpRequest], Caller],
+    registry: CollectorRegistry | None = None,
 ) -> list[URLPattern]:
     """Return the front door's pages, for `urlpatterns` or `include`.
 
     Args:
         settings: as for `Client`.
         caller_of: returns the caller of a request, or raises `NotAuthenticated`.
+        registry: the application's metrics of Prometheus, to which the front door's are added.
 
     Raises:
         SettingsError, SchemaError: as for `Client`; or a topic's schema cannot be used.
     """
-    return urls_of(PagesForThreads(settings), caller_of)
+    return urls_of(PagesForThreads(settings, registry), caller_of)
 
 
 def urls_of(pages: PagesForThreads, caller_of: Callable[[HttpRequest], Caller]) -> list[URLPattern]:

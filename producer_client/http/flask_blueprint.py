@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flask import Blueprint, Response, request
+from prometheus_client import CollectorRegistry
 
 from feedback.settings.settings import Settings
 from producer_client.http.callers import Caller
@@ -14,18 +15,21 @@ from producer_client.http.threads import PagesForThreads, ThreadStream
 
 
 def flask_blueprint(
-    settings: Settings | Path | str | None, caller_of: Callable[[], Caller]
+    settings: Settings | Path | str | None,
+    caller_of: Callable[[], Caller],
+    registry: CollectorRegistry | None = None,
 ) -> Blueprint:
     """Return the front door's pages, for a Flask application that exists.
 
     Args:
         settings: as for `Client`.
         caller_of: returns the caller of `flask.request`, or raises `NotAuthenticated`.
+        registry: the application's metrics of Prometheus, to which the front door's are added.
 
     Raises:
         SettingsError, SchemaError: as for `Client`; or a topic's schema cannot be used.
     """
-    return blueprint_of(PagesForThreads(settings), caller_of)
+    return blueprint_of(PagesForThreads(settings, registry), caller_of)
 
 
 def blueprint_of(pages: PagesForThreads, caller_of: Callable[[], Caller]) -> Blueprint:

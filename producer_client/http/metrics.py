@@ -19,16 +19,20 @@ BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 class DoorMetrics:
     """Counts answers and open streams.
 
+    Args:
+        registry: an application's own; None: one for this process alone.
+
     Attributes:
         registry: the metrics that a scrape reads.
         streams: the open event streams.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
         # Otherwise each counter has a second series with the time of its creation.
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        self.registry = registry or CollectorRegistry()
+        if registry is None:
+            ProcessCollector(registry=self.registry)
         self._answers = Counter(
             "onceward_http_answers",
             "Answers of the front door.",

@@ -19,10 +19,12 @@ export function forget(name) {
   sessionStorage.removeItem("onceward:" + name);
 }
 
-/** Send a JSON value, unless this action was begun already, and follow it. */
+/** Send a JSON value, unless this action was begun already, and follow it. `key`: of all tabs; by
+ * default each makes its own. */
 export function submit(name, url, value, options) {
   // Stored first: a page that dies sends the same again.
-  if (!known(name)) write(name, { key: crypto.randomUUID(), url, body: JSON.stringify(value) });
+  const key = options?.key ?? crypto.randomUUID();
+  if (!known(name)) write(name, { key, url, body: JSON.stringify(value) });
   return follow(name, options);
 }
 

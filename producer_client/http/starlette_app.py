@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -44,13 +45,16 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def routes(
-    client: AsyncClient, authentication: Authentication, metrics: DoorMetrics | None = None
+    client: AsyncClient, authentication: Authentication, registry: CollectorRegistry | None = None
 ) -> list[BaseRoute]:
     """Return the routes of the front door, for a Starlette or FastAPI application that exists.
 
     It enters the client in its lifespan: `async with client:`.
+
+    Args:
+        registry: the application's metrics of Prometheus, to which the front door's are added.
     """
-    return routes_of(Pages(FrontDoor(client), metrics or DoorMetrics()), authentication)
+    return routes_of(Pages(FrontDoor(client), DoorMetrics(registry)), authentication)
 
 
 def routes_of(pages: Pages, authentication: Authentication) -> list[BaseRoute]:

@@ -14,6 +14,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from prometheus_client import CollectorRegistry
+
 from feedback.clock import monotonic_s
 from feedback.errors import OncewardError
 from feedback.logs import EventLog
@@ -49,17 +51,21 @@ class PagesForThreads:
 
     Args:
         settings: as for `Client`.
+        registry: see `DoorMetrics`.
 
     Raises:
         SettingsError, SchemaError: as for `Client`; or a topic's schema cannot be used.
     """
 
-    def __init__(self, settings: Settings | Path | str | None) -> None:
+    def __init__(
+        self, settings: Settings | Path | str | None, registry: CollectorRegistry | None = None
+    ) -> None:
         self._settings = settings if isinstance(settings, Settings) else load(settings)
         most = self._settings.client.max_request_bytes
         self._body_bytes = Offer(self._settings.http, max_request_bytes=most).max_body_bytes
         # So long a stream holds a thread.
         self.stream_s = self._settings.http.max_wait_s
+        self._metrics = DoorMetrics(registry)
         self._lock = threading.Lock()
         self._running: _Running | None = None
         self._inherited: _Running | None = None
@@ -146,7 +152,7 @@ class PagesForThreads:
 
         async def made() -> tuple[FrontDoor, Pages]:
             door = FrontDoor(client_of(self._settings))
-            return door, Pages(door, DoorMetrics())
+            return door, Pages(door, self._metrics)
 
         try:
             door, pages = asyncio.run_coroutine_threadsafe(made(), loop).result()

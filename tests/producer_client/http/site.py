@@ -20,6 +20,7 @@ class Site(ThreadingHTTPServer):
 
     Attributes:
         order: the name of the form's action.
+        key: of all tabs; empty: each has its own.
         value: the expression of the form's module that is submitted.
         lost: of so many submissions the answer is lost; the front door has them.
         is_away: it takes no request of the form any more.
@@ -34,6 +35,7 @@ class Site(ThreadingHTTPServer):
         self.topic = topic
         self.order = "order-7"
         self.value = "{ order: action, amount }"
+        self.key = ""
         self.lost = 0
         self.is_away = False
         self.answers: dict[str, tuple[int, bytes]] = {}
@@ -48,6 +50,7 @@ class Site(ThreadingHTTPServer):
     def begin(self, order: str) -> None:
         """Be whole again, with another order."""
         self.order, self.lost, self.is_away, self.submissions = order, 0, False, 0
+        self.key = ""
         self.answers.clear()
 
     def cut_streams(self) -> None:
@@ -73,7 +76,8 @@ class _Visitor(BaseHTTPRequestHandler):
         content = page.read_text("utf-8").replace("/v1/payments", f"/v1/{self.server.topic}")
         # Tabs of one site may have orders of their own, by their address.
         order = self.path.partition("?")[2] or self.server.order
-        content = content.replace('"order-7"', f'"{order}"')
+        given = f' data-key="{self.server.key}"' if self.server.key else ""
+        content = content.replace('"order-7"', f'"{order}"{given}')
         content = content.replace("{ order: action, amount }", self.server.value)
         self._answer(HTTPStatus.OK, content.encode(), KINDS[page.suffix])
 

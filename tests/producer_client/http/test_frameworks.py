@@ -17,12 +17,17 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from flask import Flask, abort
+from prometheus_client import CollectorRegistry
 
 from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
 from feedback.status import State
-from producer_client.http.flask_blueprint import blueprint_of
+from producer_client import AsyncClient
+from producer_client.http.callers import Caller
+from producer_client.http.django_urls import django_urls
+from producer_client.http.flask_blueprint import blueprint_of, flask_blueprint
 from producer_client.http.ids import request_id_of
+from producer_client.http.starlette_app import routes
 from producer_client.http.threads import PagesForThreads
 from producer_client.outbox import migrate
 from tests.documents import code_shown_in, examples
@@ -30,7 +35,7 @@ from tests.eventually import eventually
 from tests.kit.settings import write_settings
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
-from tests.producer_client.http.conftest import create_topics, name_of_topic
+from tests.producer_client.http.conftest import NamedByHeader, create_topics, name_of_topic
 from tests.producer_client.http.sites import PREFIX, SITES, django_served, wsgi_served
 from tests.producer_client.records import records_of
 from tests.stack import Servers
@@ -326,6 +331,19 @@ def test_a_page_for_everybody_asks_no_application_who_calls(make_settings: MakeS
         assert get("/v1/requests/a?token=b").status_code == 404
         assert get("/v1/requests/a").status_code == 401
         assert get("/openapi.json?token=b").status_code == 401
+
+
+def test_the_metrics_are_in_the_registry_of_the_application(make_settings: MakeSettings) -> None:
+    registry = CollectorRegistry()
+    app = Flask(__name__)
+    app.register_blueprint(flask_blueprint(make_settings(), lambda: Caller("shop"), registry))
+    assert app.test_client().get("/onceward.js").status_code == 200
+    answered = {"page": "browser-module", "status": "200"}
+    assert registry.get_sample_value("onceward_http_answers_total", answered) == 1
+    others = CollectorRegistry()
+    assert len(django_urls(make_settings(), lambda _: Caller("shop"), others)) > 0
+    assert len(routes(AsyncClient(make_settings()), NamedByHeader(), CollectorRegistry())) > 0
+    assert others.get_sample_value("onceward_http_streams") == 0
 
 
 SHOP = """

@@ -115,6 +115,24 @@ def test_a_double_click_pays_once_and_so_do_reload_and_the_back_button(tab: Tab)
     assert (len(tab.requests()), tab.site.submissions) == (1, 1)
 
 
+def test_two_tabs_that_share_the_key_of_their_server_are_one_payment(tab: Tab) -> None:
+    tab.site.key = f"{tab.site.order}-1"
+    tab.load()
+    tab.pay()
+    tab.says(UNDER_WAY)
+    first = tab.browser.current_window_handle
+    tab.browser.switch_to.new_window("tab")
+    tab.load()
+    tab.pay()
+    tab.says(UNDER_WAY)
+    tab.tell(State.SUCCEEDED)
+    tab.says(PAID)
+    tab.browser.close()
+    tab.browser.switch_to.window(first)
+    tab.says(PAID)
+    assert (len(tab.requests()), tab.site.submissions) == (1, 2)
+
+
 def test_a_submission_whose_answer_is_lost_is_sent_again_as_the_same_one(tab: Tab) -> None:
     tab.site.lost = 2
     tab.pay()
