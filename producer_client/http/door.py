@@ -36,7 +36,12 @@ from producer_client.http.problems import Problem
 # Room for the headers of a record, beside its key and value.
 RECORD_HEAD_BYTES = 2_048
 SLOWEST_S = 30
-_WAIT = re.compile(r"(?:^|[,;\n])\s*wait\s*=\s*\"?(\d{1,6})\"?\s*(?=[,;\n]|$)", re.IGNORECASE)
+# Of a number in a header: int() of a hostile text costs time, or fails.
+MAX_DIGITS = 18
+# Blanks without the newline, which separates: else a header of many costs their square.
+_WAIT = re.compile(
+    r"(?:^|[,;\n])[ \t]*wait[ \t]*=[ \t]*\"?(\d{1,6})\"?[ \t]*(?=[,;\n]|$)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ class Offer:
             taken = ", ".join(offered.content_types)
             return Problem(problems.CONTENT_TYPE, f"taken: {taken}", headers={"Accept": taken})
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self.max_body_bytes:
+        if length.isdecimal() and (len(length) > MAX_DIGITS or int(length) > self.max_body_bytes):
             return self.too_large()
         return None
 

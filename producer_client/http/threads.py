@@ -23,15 +23,13 @@ from feedback.settings.settings import Settings, load
 from producer_client.http import problems
 from producer_client.http.answers import HttpAnswer
 from producer_client.http.callers import Caller, NotAuthenticated
-from producer_client.http.door import Offer
+from producer_client.http.door import MAX_DIGITS, Offer
 from producer_client.http.front_door import FrontDoor, client_of
 from producer_client.http.metrics import DoorMetrics
 from producer_client.http.pages import CallerLeft, HttpCall, HttpStream, PageAt, Pages, needs_caller
 from producer_client.http.problems import Problem
 
 T = TypeVar("T")
-
-MAX_DIGITS = 18
 
 log = EventLog("onceward.http")
 
@@ -189,7 +187,6 @@ def _is_whole(taken: bytes, headers: Mapping[str, str], most: int) -> bool:
     """
     length = headers.get("content-length", "")
     if length.isdecimal():
-        # int() of a hostile text costs time, or fails.
         return len(taken) >= (most if len(length) > MAX_DIGITS else min(int(length), most))
     return bool(taken) or "transfer-encoding" not in headers
 
