@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import getpass
 import json
 import os
@@ -25,6 +26,9 @@ DEFAULT_FILE = "onceward.toml"
 # The needs of a command that reads a group's journal, and of one that asks Redis and Kafka.
 JOURNALED = ("kafka.group", "journal.url")
 OF_A_GROUP = ("kafka.group",)
+
+# What a person puts right: rights, a file system that is read-only or full.
+_NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -52,10 +56,8 @@ class _Ending(click.Command):
         except BrokenPipeError:
             sys.stderr.close()
             code = ExitCode.FINE
-        except Exception:  # the last line of defence: a stack for us, a number for the caller
-            logs.configure()
-            code = ExitCode.INTERNAL
-            logs.EventLog("onceward.command").exception("command.failed", more=more(code.entry))
+        except Exception as error:
+            code = _failed(error)
         sys.exit(int(code or ExitCode.FINE))
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -70,6 +72,20 @@ class Program(_Ending):
 
 class Group(_Ending, click.Group):
     """A group of commands."""
+
+
+def _failed(error: Exception) -> ExitCode:
+    """Say what failed, as the last line of defence, and return the exit code."""
+    if isinstance(error, OSError) and error.filename and error.errno in _NOT_WRITABLE:
+        code = ExitCode.NOT_AVAILABLE
+        said = printable(f"error: {error.filename}: {error.strerror}")
+        click.echo(f"{said}\n{more(code.entry)}", err=True)
+        return code
+    # A stack for us, a number for the caller.
+    logs.configure()
+    code = ExitCode.INTERNAL
+    logs.EventLog("onceward.command").exception("command.failed", more=more(code.entry))
+    return code
 
 
 def config_option(command: Command) -> Command:

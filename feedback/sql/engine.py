@@ -8,8 +8,8 @@ another client next; and settings that another client left there would apply to 
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.url import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from feedback.errors import NotAvailable, SettingsError
+from feedback.errors import NotAvailable, SecurityKind, SettingsError
 from feedback.files import new_private_file
-from feedback.security import of_database
+from feedback.security import fault, of_database
 from feedback.sql.stuck_sessions import end_stuck_sessions
 
 # An execution option: the transaction is one statement, which PostgreSQL commits by itself.
@@ -68,7 +68,7 @@ def open_engine(
             hide_parameters=True,
             connect_args={"timeout": timeout_s, "check_same_thread": False},
         )
-        _prepare_sqlite(engine, timeout_s, at_connect)
+        _prepare_sqlite(engine, timeout_s, at_connect, section)
         return engine
     try:
         engine = create_engine(
@@ -111,7 +111,9 @@ def _parse(url: str, section: str) -> URL:
     return parsed
 
 
-def _prepare_sqlite(engine: Engine, timeout_s: float, at_connect: Sequence[str]) -> None:
+def _prepare_sqlite(
+    engine: Engine, timeout_s: float, at_connect: Sequence[str], section: str
+) -> None:
     settings = (
         f"PRAGMA busy_timeout={math.ceil(timeout_s * 1000)}",
         "PRAGMA journal_mode=WAL",
@@ -132,15 +134,32 @@ def _prepare_sqlite(engine: Engine, timeout_s: float, at_connect: Sequence[str])
 
     @event.listens_for(engine, "do_connect")
     def _make(dialect: object, record: object, arguments: Any, named: Any) -> None:
-        _make_private(engine.url)
+        _make_private(engine.url, section)
 
 
-def _make_private(url: URL) -> None:
-    """Make a new database for its owner alone; SQLite gives the files beside it the same rights."""
+def _make_private(url: URL, section: str) -> None:
+    """Make a new database for its owner alone; SQLite gives the files beside it the same rights.
+
+    Raises:
+        sqlite3.OperationalError: it cannot be made. SQLite would not say why.
+    """
     path = Path(url.database or MEMORY)
-    if not path.exists() and str(path) != MEMORY and "uri" not in url.query:
-        with suppress(OSError):  # made meanwhile, or said better by SQLite
-            new_private_file(path).close()
+    if path.exists() or str(path) == MEMORY or "uri" in url.query:
+        return
+    try:
+        new_private_file(path).close()
+    except FileExistsError:
+        pass  # made meanwhile
+    except OSError as error:
+        refused = sqlite3.OperationalError(error.strerror)
+        found = fault(
+            SecurityKind.FILE,
+            of_database(section),
+            error.strerror or "",
+            more=f"[{section}] url = {path}",
+        )
+        refused.onceward_fault = found  # type: ignore[attr-defined]
+        raise refused from error
 
 
 def _postgres_arguments(url: URL, timeout_s: float, *, bounded: bool) -> dict[str, object]:

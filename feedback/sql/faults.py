@@ -63,9 +63,9 @@ def sort(error: DBAPIError, section: str) -> Fault | None:
         error: SQLAlchemy's error; `error.orig` is the driver's own.
         section: the section of the settings with the database's URL.
     """
-    if isinstance(error.orig, sqlite3.Error):
-        return _of_sqlite(error.orig)
-    return _of_refusal(error, section) or _of_postgres(error)
+    if (refused := _of_refusal(error, section)) is not None:
+        return refused
+    return _of_sqlite(error.orig) if isinstance(error.orig, sqlite3.Error) else _of_postgres(error)
 
 
 def _of_refusal(error: DBAPIError, section: str) -> Fault | None:

@@ -14,17 +14,24 @@ from tests.face.conftest import ROOT
 from tests.kit.settings import environment
 
 LIMIT_S = 120.0
+HANDLER = """
+from onceward import handler
+
+@handler(topic="payments", effect="transactional")
+def pay(request): ...
+"""
 # Of no entry in /etc/passwd; the files stay ours.
 NAMELESS = ("unshare", "--user", "--map-user=54321")
 NO_NAME = ("HOME", "USER", "LOGNAME", "XDG_CACHE_HOME")
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a command of ours as a user without a name."""
     settings = environment(
         PYTHONPATH=str(ROOT),
         ONCEWARD_KAFKA__BOOTSTRAP_SERVERS=f"127.0.0.1:{free_port()}",
         ONCEWARD_REDIS__URL=f"redis://127.0.0.1:{free_port()}/0",
+        **more,
     )
     nameless = {name: value for name, value in settings.items() if name not in NO_NAME}
     return subprocess.run(
@@ -62,6 +69,22 @@ def test_no_command_ends_in_a_stack(project: Path, words: list[str]) -> None:
     done = run(project, *words)
     assert done.returncode not in (ExitCode.FINE, ExitCode.INTERNAL), done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["init"], ["dev"], ["worker", "migrate"], ["worker", "check"]],
+    ids=" ".join,
+)
+def test_a_folder_that_it_may_not_write_is_named(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "paying.py").write_text(HANDLER)
+    tmp_path.chmod(0o555)
+    named = {"KAFKA__GROUP": "g", "JOURNAL__URL": "sqlite:///j.db", "WORKER__HANDLERS": "paying"}
+    done = run(tmp_path, *words, **{f"ONCEWARD_{name}": value for name, value in named.items()})
+    assert done.returncode == ExitCode.NOT_AVAILABLE, done.stderr
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert "Permission denied" in said
 
 
 def test_spark_needs_a_name_and_the_error_says_how_to_give_one() -> None:

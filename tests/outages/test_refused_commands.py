@@ -102,7 +102,6 @@ class Scene(NamedTuple):
     folder: Path
     right: Sections
     wrong: dict[str, Sections]
-    starting_s: float
 
 
 @pytest.fixture(scope="module")
@@ -127,12 +126,9 @@ def scene(
         for prepared in (("worker", "migrate"), ("worker", "topics", "--create"),
                          ("client", "outbox", "migrate")):  # fmt: skip
             assert _run(folder, right, prepared).returncode == ExitCode.FINE
-        began_s = monotonic_s()
-        _run(folder, right, ("worker", "--version"), with_config=False)
-        starting_s = monotonic_s() - began_s
         with _fronts(folder, right) as fronts:
             wrong = _refused(secured, other, right) | fronts | _without_tls(servers)
-            yield Scene(folder, right, wrong, starting_s)
+            yield Scene(folder, right, wrong)
 
 
 def _allow_everything(secured: Secured) -> None:
@@ -238,4 +234,7 @@ def test_a_command_that_is_refused_says_why_and_ends(
     is_setting = knows_fewer and fault == "kafka mechanism"
     assert done.returncode == (ExitCode.USAGE if is_setting else ExitCode.NOT_AVAILABLE)
     assert "Traceback" not in said
-    assert took_s < LIMIT_S + 3 * scene.starting_s
+    began_s = monotonic_s()
+    _run(scene.folder, scene.right, ("worker", "--version"), with_config=False)
+    # As long as it takes now: others use the machine as well.
+    assert took_s < LIMIT_S + 3 * (monotonic_s() - began_s)
