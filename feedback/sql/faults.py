@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import SecurityFault
 from feedback.security import of_database
-from feedback.sql.refusals import NO_TABLE, of_statement
+from feedback.sql.refusals import NO_SCHEMA, NO_TABLE, of_statement
 
 # https://www.sqlite.org/rescode.html, primary codes.
 _SQLITE_REFUSED = frozenset(
@@ -29,7 +29,7 @@ _SQLITE_ERROR_MASK = 0xFF
 # SQLSTATE classes of the PostgreSQL manual, appendix A; psycopg's errors carry `sqlstate`.
 _REFUSED_CLASSES = frozenset({"22", "23", "54"})
 _CONTENDED = frozenset({"40001", "40P01"})
-_NO_TABLE = frozenset({NO_TABLE, "42703", "3F000"})
+_NO_TABLE = frozenset({NO_TABLE, NO_SCHEMA, "42703"})
 # A wrong statement is a fault of this program: it must not look like an outage.
 _PROGRAM_CLASSES = frozenset({"0A", "42"})
 NO_PRIVILEGE = "42501"

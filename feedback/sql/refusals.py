@@ -39,6 +39,8 @@ _DENIED = re.compile(r"permission denied for ([a-z ]+?) (\S+)$")
 _LONGEST = 200
 # PostgreSQL's code for a table that is not there, or in a schema that the user may not use.
 NO_TABLE = "42P01"
+# Its code for CREATE where the search path leads to no schema.
+NO_SCHEMA = "3F000"
 
 
 class Denied(NamedTuple):
@@ -87,6 +89,15 @@ def of_schema(schema: str, names: SettingNames) -> SecurityFault:
     """Return the fault of tables in a schema that the user may not use."""
     more = f"GRANT USAGE ON SCHEMA {schema} to it"
     return fault(SecurityKind.RIGHT, names, f"permission denied for schema {schema}", more=more)
+
+
+def of_no_schema(search_path: str, names: SettingNames) -> SecurityFault:
+    """Return the fault of a search path whose schemas are not there, or not for this user."""
+    said = (
+        f"no schema of search_path = {search_path} is there for this user: CREATE SCHEMA it and "
+        f"GRANT USAGE on it, or name another one in {names.address}"
+    )
+    return SecurityFault(SecurityKind.RIGHT, names.server, said)
 
 
 def denied_by(text: str, statement: str) -> Denied | None:

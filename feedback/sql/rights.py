@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, Text, bindparam, text
 from sqlalchemy.exc import DBAPIError
 
 from feedback.security import of_database
-from feedback.sql.refusals import NO_TABLE, of_schema
+from feedback.sql.refusals import NO_SCHEMA, NO_TABLE, of_no_schema, of_schema
 
 # A table in the search path counts before one of another schema: a user without USAGE on its schema
 # does not have it there.
@@ -57,6 +57,7 @@ HOLDING = text(
     LIMIT 1
     """
 ).bindparams(bindparam("name", type_=Text))
+_NO_SCHEMA = text("SELECT current_setting('search_path') WHERE current_schema() IS NULL")
 _OURS = re.compile(r"onceward_\w+")
 
 
@@ -99,16 +100,22 @@ def note_hidden_schema(error: DBAPIError, engine: Engine, section: str) -> None:
     """Note on an error, as its cause, that our tables are there and this user may not see them.
 
     Without USAGE on their schema PostgreSQL says that there are none, as before a migration. The
-    right may be back by now, so it is not asked for: the table is there, and was not seen.
+    right may be back by now, so it is not asked for: the table is there, and was not seen. Where
+    the search path leads to no schema at all, a migration would not help: that is noted.
 
     Args:
         section: the section of the settings with the database's URL.
     """
     named = _OURS.search(str(error.orig))
-    if named is None or getattr(error.orig, "sqlstate", None) != NO_TABLE:
+    state = getattr(error.orig, "sqlstate", None)
+    if state != NO_SCHEMA and (named is None or state != NO_TABLE):
         return
+    names = of_database(section)
     with suppress(DBAPIError), engine.connect() as connection:
-        holding = connection.execute(HOLDING, {"name": named[0]}).first()
-        if holding is not None:
-            found = of_schema(holding[0], of_database(section))
-            error.orig.onceward_fault = found  # type: ignore[union-attr]
+        if named and (holding := connection.execute(HOLDING, {"name": named[0]}).first()):
+            found = of_schema(holding[0], names)
+        elif path := connection.execute(_NO_SCHEMA).scalar():
+            found = of_no_schema(path, names)
+        else:
+            return
+        error.orig.onceward_fault = found  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import NullPool, create_engine
+from sqlalchemy import NullPool, create_engine, make_url
 
 from consumer.journal import Journal, JournalVersionError, migrate
 from consumer.journal.tables import PARTIAL_INDEXES, SCHEMA_VERSION
@@ -102,6 +102,25 @@ def test_a_journal_without_tables_says_what_to_do(journal_url: str, group: str) 
     migrate(journal_url)
     journal.require_current()
     assert kinds(journal.apply(claims=[claim(new_id())])) == ["RUN"]
+    journal.close()
+
+
+@pytest.mark.parametrize("migrate_one", [migrate, outbox.migrate], ids=["journal", "outbox"])
+def test_a_search_path_without_a_schema_is_named_and_no_migration_advised(
+    postgres_url: str, migrate_one: Callable[[str], object], group: str
+) -> None:
+    asks = {"options": "-csearch_path=nowhere"}
+    url = make_url(postgres_url).update_query_dict(asks).render_as_string(hide_password=False)
+    journal = Journal(url, group=group, worker_id="me")
+    for call in (lambda: migrate_one(url), journal.require_current):
+        with pytest.raises(DatabaseUnavailable, match="search_path = nowhere is there") as error:
+            call()
+        assert "later" not in str(error.value)
+    with create_engine(postgres_url, poolclass=NullPool).begin() as connection:
+        connection.exec_driver_sql("CREATE SCHEMA nowhere")
+    migrate_one(url)
+    migrate(url)
+    journal.require_current()
     journal.close()
 
 
