@@ -27,7 +27,7 @@ DEFAULT_FILE = "onceward.toml"
 JOURNALED = ("kafka.group", "journal.url")
 OF_A_GROUP = ("kafka.group",)
 
-# What a person puts right: rights, a file system that is read-only or full.
+# Faults of files that a person mends: rights, a file system that is read-only or full.
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -75,7 +75,7 @@ class Group(_Ending, click.Group):
 
 
 def _failed(error: Exception) -> ExitCode:
-    """Say what failed, as the last line of defence, and return the exit code."""
+    """Print the failure, as the last line of defence, and return the exit code."""
     if isinstance(error, OSError) and error.filename and error.errno in _NOT_WRITABLE:
         code = ExitCode.NOT_AVAILABLE
         said = printable(f"error: {error.filename}: {error.strerror}")
