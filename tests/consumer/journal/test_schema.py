@@ -112,7 +112,8 @@ def test_a_search_path_without_a_schema_is_named_and_no_migration_advised(
     asks = {"options": "-csearch_path=nowhere"}
     url = make_url(postgres_url).update_query_dict(asks).render_as_string(hide_password=False)
     journal = Journal(url, group=group, worker_id="me")
-    for call in (lambda: migrate_one(url), journal.require_current):
+    calls: tuple[Callable[[], object], ...] = (lambda: migrate_one(url), journal.require_current)
+    for call in calls:
         with pytest.raises(DatabaseUnavailable, match="search_path = nowhere is there") as error:
             call()
         assert "later" not in str(error.value)
