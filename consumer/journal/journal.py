@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from sqlalchemy import func, select
+
 from consumer.journal.commits import NOTHING, Commits
 from consumer.journal.records import (
     Applied,
@@ -22,6 +24,7 @@ from consumer.journal.restoring import disown, find_own
 from consumer.journal.schema import check_version, read_journal_id, server_version
 from consumer.journal.standing import DatabaseSettings, read_standing
 from consumer.journal.swept_journal import SweptJournal
+from consumer.journal.tables import request
 from consumer.journal.told_rule import ToldRun
 from consumer.journal.work import Work
 from feedback.observer import Observer, observed
@@ -155,3 +158,14 @@ class Journal(SweptJournal):
         """Return the settings of the database; None on SQLite."""
         with self._session.transaction(read_only=True) as connection:
             return read_standing(connection)
+
+    def other_groups(self) -> list[str]:
+        """Return the groups beside this one that have requests here; each costs one look-up."""
+        groups: list[str] = []
+        nearest = select(func.min(request.c.group))
+        with self._session.transaction(read_only=True) as connection:
+            while found := connection.scalar(
+                nearest.where(request.c.group > groups[-1]) if groups else nearest
+            ):
+                groups.append(found)
+        return [one for one in groups if one != self._group]

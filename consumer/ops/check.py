@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
@@ -221,12 +221,22 @@ def _look_at_group(settings: Settings) -> str:
     with closing(_journal(settings)) as journal, closing(store):
         mine, stands = journal.journal_id(), _read(store, store.journal_key)
         highest, timeline = _read(store, store.timeline_key), _timeline(settings)
+        others = [] if stands else journal.other_groups()
     if stands is None:
-        return "no worker of it has started yet"
+        return f"no worker of it has started yet{_beside_groups(others)}"
     compare_journals(store, stands=stands, mine=mine)
     if highest is not None and timeline is not None:
         compare_timelines(store, stands=int(highest), mine=timeline)
     return f"its journal is this one, {mine}"
+
+
+def _beside_groups(others: Sequence[str]) -> str:
+    if not others:
+        return ""
+    return (
+        f"; the journal has requests of {', '.join(others)}: if this is a new name of one of them, "
+        "keep the old one, or its requests run again"
+    )
 
 
 def _timeline(settings: Settings) -> int | None:

@@ -3,17 +3,19 @@
 import json
 import subprocess
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from consumer.journal import migrate
+from consumer.journal import Journal, migrate
 from consumer.journal.tables import SCHEMA_VERSION
 from consumer.ops.commands import cli
 from onceward.servers.ports import free_port
 from tests.consumer.conftest import MakeStage
+from tests.consumer.journal.samples import claim, new_id
 from tests.consumer.running import command
 from tests.consumer.stage import Stage
 from tests.stack.pgbouncer import pooler
@@ -59,6 +61,16 @@ def test_all_is_well_and_each_server_is_named_with_its_version(stage: Stage) -> 
     assert "version 7." in found["redis"] or "version 8." in found["redis"]
     assert "SQLite 3." in found["journal"]
     assert "no worker of it has started yet" in found["group"]
+
+
+def test_a_group_without_a_worker_is_told_which_groups_the_journal_knows(stage: Stage) -> None:
+    for group in ("bookings", "seats"):
+        with closing(Journal(stage.journal_url, group=group, worker_id="me")) as journal:
+            journal.apply(claims=[claim(new_id()), claim(new_id())])
+    ran = run_check(stage)
+    said = {one["what"]: one["detail"] for one in findings(ran)}["group"]
+    assert ran.returncode == 0
+    assert "the journal has requests of bookings, seats: if this is a new name" in said
 
 
 def test_a_journal_that_others_may_read_is_named_with_the_command_that_mends_it(
