@@ -129,11 +129,16 @@ def test_all_that_a_killed_one_has_accepted_is_in_kafka_and_the_rest_is_sent_aga
     assert _ids(settings) == {request_id_of("", key) for key in keys}
 
 
+@pytest.mark.parametrize(("drain_s", "signals"), [("1", 1), ("40", 2)])
 def test_an_answer_that_is_cut_off_is_the_exit_code_5(
-    environment: dict[str, str], tmp_path: Path, make_settings: MakeSettings
+    drain_s: str,
+    signals: int,
+    environment: dict[str, str],
+    tmp_path: Path,
+    make_settings: MakeSettings,
 ) -> None:
     topic = make_settings().client.topic
-    short = {"TOPICS": str(topic), "PORT": "0", "DRAIN_TIMEOUT_S": "1"}
+    short = {"TOPICS": str(topic), "PORT": "0", "DRAIN_TIMEOUT_S": drain_s}
     offered = environment | {f"ONCEWARD_HTTP__{name}": value for name, value in short.items()}
     door = ClientProgram(offered, tmp_path, "door", argv=("serve",))
     try:
@@ -144,7 +149,9 @@ def test_an_answer_that_is_cut_off_is_the_exit_code_5(
             with _client(door) as http:
                 # One connection after the other: the half body is being read.
                 assert http.get("/live").status_code == 200
-            door.send(signal.SIGTERM)
+            for _ in range(signals):
+                door.send(signal.SIGTERM)
+                eventually(lambda: _is_refused(_port(door)), timeout_s=LIMIT_S)
             assert b"urn:onceward:problem:unknown" in _all_of(half)
             assert door.wait() == 5
     finally:
