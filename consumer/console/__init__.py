@@ -3,13 +3,14 @@
 ```
 server ── app: hosts, headers, faults ── pages: one function a page ──▶ templates
                                             │
-      overview ── needs (pure) ◀── facts ───┤ the readers of `consumer/dlq` and `consumer/ops`
-      letter_board: dead letters, read beside ──┤ `consumer/journal/searching`
-      audit_days: the reports of the audit ─────┘
+             needs (pure) ◀── facts ────────┼── the readers of `consumer/dlq` and `consumer/ops`
+   letter_index ◀── letter_board ───────────┼── `consumer/journal/searching`
+                                            └── audit_days
 ```
 
 `facts` reads each server apart: a page shows all that is known, and names the server that is away.
-`needs` lists the tasks of a person, the most urgent first. The pages hold no decision of their own:
+`needs` lists the tasks of a person, the most urgent first. `letter_index` is a table of the dead
+letters, which `letter_board` refreshes in a thread. The pages hold no decision of their own:
 the commands show the same, and each page names its command.
 
 Not obvious: each text is anybody's. Templates escape it, and control characters and those that turn

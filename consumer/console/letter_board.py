@@ -1,49 +1,58 @@
 """The group's dead letters as they were a moment ago.
 
-Kafka has no index: to count letters is to read them all, which takes a second for 20,000. So a
-thread reads them when somebody looks and the last reading is old, and pages show that one with its
+A thread reads them when somebody looks and the last reading is old, and pages show that one and its
 time. It rests twenty times as long as it has read, so that workers keep their processors.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from consumer.console.facts import Known, read
-from consumer.dlq.filter import Filter
-from consumer.dlq.letter_state import UNSETTLED
-from consumer.dlq.list_hints import ListHints, hints_of
-from consumer.dlq.listing import judged_letters, tally_of
-from consumer.dlq.options import Given
-from consumer.dlq.tally import Tally
+from consumer.console.letter_index import LetterIndex, LetterView
+from consumer.dlq.letter_state import LetterStates
+from consumer.dlq.reading import journaled_letters
+from consumer.dlq.unfinished import unfinished_of
+from consumer.journal.lookup import Lookup
+from consumer.journal.reopening import UnfinishedRedrive
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.settings.settings import Settings
 
-ALL = Given(Filter(), topics=frozenset(), dlqs=frozenset())
 # The newest that are listed; all are counted.
 LISTED = 200
+BARS = 60
 OLD_S = 10.0
 RESTS = 20
 FIRST_WAIT_S = 5.0
+MOST_VIEWS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One reading.
+    """The letters of one reading that conditions choose.
 
     Attributes:
-        tally: of the letters that may need a decision.
-        at: when it was begun.
+        at: when the reading was begun.
         seconds: how long it took.
     """
 
-    tally: Tally
-    hints: ListHints
+    view: LetterView
+    unfinished: list[UnfinishedRedrive]
     at: int
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Refresh:
+    unfinished: list[UnfinishedRedrive]
+    at: int
+    seconds: float
+    # Counting 100,000 letters takes half a second; the answer is the same until the next reading.
+    views: dict[tuple[tuple[str, str], ...], LetterView] = field(default_factory=dict)
 
 
 class LetterBoard:
@@ -51,18 +60,41 @@ class LetterBoard:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._index = LetterIndex()
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="onceward-letters")
-        self._last: Known[Board] | None = None
+        self._last: Known[_Refresh] | None = None
         self._old_at_s = 0.0
         self._under_way: Future[None] | None = None
 
-    def look(self, *, wait_s: float = FIRST_WAIT_S) -> Known[Board]:
-        """Return the last reading; begin a new one where that is old.
+    def look(self, chosen: Mapping[str, str] | None = None) -> Known[Board]:
+        """Return the letters of the last reading; begin a new one where that is old.
+
+        It waits `FIRST_WAIT_S` at most for the first reading, and for one after a fault.
 
         Args:
-            wait_s: for so long it waits for the first reading, or for one after a fault.
+            chosen: conditions; see `LetterIndex.view`.
         """
+        last = self._refreshed()
+        if last.value is None:
+            return Known(None, last.why)
+        done = last.value
+        return Known(Board(self._view(done, chosen or {}), done.unfinished, done.at, done.seconds))
+
+    def close(self) -> None:
+        """Begin no further reading; one at work ends with the process."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _view(self, done: _Refresh, chosen: Mapping[str, str]) -> LetterView:
+        name = tuple(chosen.items())
+        view = done.views.get(name)
+        if view is None:
+            view = self._index.view(chosen, most=LISTED, bars=BARS)
+            if len(done.views) < MOST_VIEWS:
+                done.views[name] = view
+        return view
+
+    def _refreshed(self) -> Known[_Refresh]:
         with self._lock:
             last = self._last
             is_old = last is None or monotonic_s() > self._old_at_s
@@ -72,29 +104,27 @@ class LetterBoard:
         if under_way is None or (last is not None and not last.why):
             return last or _BEGUN
         try:
-            under_way.result(wait_s)
+            under_way.result(FIRST_WAIT_S)
         except NotInTime:
             return last or _BEGUN
         return self._last or _BEGUN
 
-    def close(self) -> None:
-        """Begin no further reading."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
     def _read(self) -> None:
-        found = read(self._board)
+        found = read(self._refresh)
         with self._lock:
             read_s = found.value.seconds if found.value else 0.0
             self._last, self._old_at_s = found, monotonic_s() + max(OLD_S, RESTS * read_s)
 
-    def _board(self) -> Board:
+    def _refresh(self) -> _Refresh:
         at, begun_s = epoch_ms(), monotonic_s()
-        pages = judged_letters(
-            self._settings, ALL, ask_journal=True, advance=lambda read, total: None
-        )
-        tally = tally_of(pages, shown=UNSETTLED, limit=LISTED)
-        hints = hints_of(self._settings, tally, asks_doubts=True)
-        return Board(tally, hints, at, monotonic_s() - begun_s)
+        with (
+            journaled_letters(self._settings) as reader,
+            Lookup.from_settings(self._settings) as lookup,
+        ):
+            self._index.refresh(reader, LetterStates(lookup))
+        view = self._index.view({}, most=LISTED, bars=BARS)
+        unfinished = unfinished_of(self._settings)
+        return _Refresh(unfinished, at, monotonic_s() - begun_s, {(): view})
 
 
-_BEGUN: Known[Board] = Known(None, "the dead letters are being read: look again in a moment")
+_BEGUN: Known[_Refresh] = Known(None, "the dead letters are being read: look again in a moment")

@@ -103,10 +103,10 @@ def _of_letters(fact: Known[Board]) -> Iterator[Need]:
     if fact.value is None:
         return
     board = fact.value
-    if board.tally.shown:
-        verb = "needs" if board.tally.shown == 1 else "need"
-        yield Need(f"{counted(board.tally.shown, 'dead letter')} {verb} a decision", "letters")
-    for one in board.hints.unfinished:
+    if board.view.shown:
+        verb = "needs" if board.view.shown == 1 else "need"
+        yield Need(f"{counted(board.view.shown, 'dead letter')} {verb} a decision", "letters")
+    for one in board.unfinished:
         yield Need(unfinished_words(one), "letters")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,14 +14,19 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from consumer.console.audit_days import audit_days, report_file
-from consumer.console.facts import Readers
-from consumer.console.letter_board import ALL, LetterBoard
+from consumer.console.facts import Readers, read
+from consumer.console.letter_board import LetterBoard
+from consumer.console.letter_index import CONDITIONS
 from consumer.console.needs import Overview, last_judged, needs_of
 from consumer.dlq.dates import instant, moment, moment_ms
 from consumer.dlq.decoded import decoded
 from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
+from consumer.dlq.filter import Filter
+from consumer.dlq.letter_state import LetterState
+from consumer.dlq.list_hints import asked_anew
 from consumer.dlq.list_page import MESSAGE_LIMIT
 from consumer.dlq.next_commands import next_commands
+from consumer.dlq.options import Given
 from consumer.dlq.report_reading import report_of
 from consumer.dlq.timeline import timeline_of
 from consumer.dlq.timeline_page import event_words, holder_words
@@ -37,9 +43,9 @@ from feedback.errors import InvalidMessage, SettingsError
 from feedback.records.envelope import check_request_id
 from feedback.settings.settings import Settings
 
+ALL = Given(Filter(), topics=frozenset(), dlqs=frozenset())
 LISTED = 100
 KEY_LIMIT = 100
-BARS = 60
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; img-src data:"
@@ -76,6 +82,7 @@ def environment() -> Environment:
         "age": age,
         "number": lambda one: f"{one:,}",
         "counted": counted,
+        "shell": shlex.quote,
         "short": lambda text: text if text is None else text[:MESSAGE_LIMIT],
         "key": lambda raw: "" if raw is None else decoded(raw, limit=KEY_LIMIT).text,
     }
@@ -188,17 +195,15 @@ class ConsolePages:
         return self._page("doubts", page="doubts", found=found, commands=commands)
 
     def letters(self, request: Request) -> Response:
-        """Show the dead letters that need a decision, counted and listed."""
-        board = self._letters.look()
-        tally = None if board.value is None else board.value.tally
-        bars = [] if tally is None else tally.times.bars(BARS)
+        """Show the dead letters that may need a decision, counted and listed."""
+        asked = ((name, request.query_params.get(name)) for name in CONDITIONS)
+        chosen = {name: value for name, value in asked if value is not None}
+        board = self._letters.look(chosen)
+        newest = board.value.view.newest if board.value else []
+        open_ones = [one.request_id for one in newest if one.state == LetterState.OPEN]
+        later = read(lambda: asked_anew(self._settings, open_ones))
         return self._page(
-            "letters",
-            page="letters",
-            board=board,
-            bars=bars,
-            most=max((one.letters for one in bars), default=1),
-            groups=_groups(tally) if tally else [],
+            "letters", page="letters", board=board, chosen=chosen, later=later, options=_OPTIONS
         )
 
     def topics(self, request: Request) -> Response:
@@ -251,6 +256,8 @@ class ConsolePages:
         return HTMLResponse(text, status)
 
 
+# Of `onceward-dlq list`, by the names of conditions.
+_OPTIONS = {"topic": "--topic", "reason": "--reason", "exception": "--class"}
 _ASKED = ("id", "key", "topic", "state", "code", "since", "until")
 
 
@@ -277,15 +284,3 @@ def _place(request: Request) -> tuple[int, str] | None:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19
-
-
-def _groups(tally: Any) -> list[tuple[str, list[tuple[str, int]]]]:
-    """Return the counts that say something: those of more than one name, or of a known one."""
-    named = (
-        ("by topic", tally.topics),
-        ("by reason", tally.reasons),
-        ("by exception", tally.classes),
-        ("by message", tally.messages),
-        ("by system", tally.dialects),
-    )
-    return [(title, names.most_common()[:10]) for title, names in named]

@@ -38,10 +38,10 @@ class Histogram:
         self._step_ms = _STEPS_MS[0]
         self._counts: dict[int, int] = {}
 
-    def add(self, at_ms: int) -> None:
-        """Count one more at this epoch ms."""
+    def add(self, at_ms: int, count: int = 1) -> None:
+        """Count so many more at this epoch ms."""
         step = at_ms // self._step_ms
-        self._counts[step] = self._counts.get(step, 0) + 1
+        self._counts[step] = self._counts.get(step, 0) + count
         while len(self._counts) > MOST_KEPT:
             self._widen()
 

@@ -86,6 +86,9 @@ def test_what_needs_a_person_is_named_and_each_request_has_its_page(
 
     letters = text_of(console.get("/letters"))
     assert failed in letters and "HANDLER_ERROR" in letters and "BankDown" in letters
+    assert failed in text_of(console.get("/letters", params={"reason": "HANDLER_ERROR"}))
+    none = text_of(console.get("/letters", params={"reason": HOSTILE}))
+    assert failed not in none and "0 dead letters" in none
     doubts = text_of(console.get("/doubts"))
     assert f"onceward-dlq resolve --failed --because '' {doubtful}" in doubts
     assert "BankDown" in text_of(console.get(f"/requests/{failed}"))

@@ -1,0 +1,248 @@
+"""The dead letters of a group in a table on disk, read from Kafka once each.
+
+Kafka has no index: to count 100,000 letters is to read them all. The table remembers how far it has
+read, so that a refresh reads the new ones alone. The journal is asked again for the state of each
+letter that is not settled for good.
+
+The table is a temporary one of this process; if that dies, the next process begins anew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from consumer.dlq.letter import Dialect, Failure, Letter
+from consumer.dlq.letter_state import UNSETTLED, LetterState, LetterStates
+from consumer.dlq.reading import LetterReader
+from consumer.dlq.tally import Bar, Histogram, message_kind
+from feedback.kafka.scan import OffsetSpans, resumed
+from feedback.kafka.values import Partition
+from feedback.records.envelope import Record
+
+CACHE_KIB = 8_192
+STATES_AT_ONCE = 1000
+MOST_OF_A_GROUP = 10
+MESSAGE_CHARS = 400
+MINUTE_MS = 60_000
+# Nothing follows these: a newer failure of the request has a letter of its own.
+SETTLED = (LetterState.REPAIRED, LetterState.EXPIRED, LetterState.OLDER)
+
+# The name of a condition in an address, and its column.
+CONDITIONS = {
+    "topic": "topic",
+    "reason": "reason",
+    "exception": "class",
+    "message": "kind",
+    "system": "dialect",
+}
+_TABLE = """
+CREATE TABLE letter (
+    request_id TEXT, attempts INT, dlq TEXT, partition INT, "offset" INT, topic TEXT, dialect TEXT,
+    reason TEXT, class TEXT, message TEXT, kind TEXT, failed_at INT, state TEXT,
+    PRIMARY KEY (request_id, attempts)
+) WITHOUT ROWID"""
+# A letter that was written twice is one, and goes with its last copy.
+_INSERT = f"""
+INSERT INTO letter VALUES ({", ".join("?" * 13)}) ON CONFLICT DO UPDATE SET
+    dlq = excluded.dlq, partition = excluded.partition, "offset" = excluded."offset"
+"""
+
+
+class IndexedLetter(NamedTuple):
+    """A letter without its large parts."""
+
+    request_id: str
+    attempts: int
+    topic: str
+    dialect: str
+    reason: str
+    exception: str
+    message: str
+    failed_at: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetterView:
+    """The letters that conditions choose.
+
+    Attributes:
+        states: of all of them, by name.
+        shown: how many may need a decision; all below is of these.
+        groups: by the name of a condition: values and counts, the largest first.
+    """
+
+    states: dict[str, int]
+    shown: int
+    oldest_ms: int | None
+    newest_ms: int | None
+    groups: dict[str, list[tuple[str, int]]]
+    bars: list[Bar]
+    newest: list[IndexedLetter]
+
+
+@dataclass
+class LetterIndex:
+    """The table; one thread refreshes it, any thread looks.
+
+    Attributes:
+        positions: the next offset to read of each partition.
+    """
+
+    positions: dict[Partition, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        for statement in (f"PRAGMA cache_size = -{CACHE_KIB}", "PRAGMA synchronous = OFF", _TABLE):
+            self._database.execute(statement)
+        self._database.execute("CREATE INDEX by_time ON letter (state, failed_at)")
+        self._database.execute('CREATE INDEX by_place ON letter (dlq, partition, "offset")')
+
+    def refresh(self, reader: LetterReader, states: LetterStates) -> None:
+        """Read the letters since the last time, and the states of those that may change.
+
+        Raises:
+            NotAvailable: Kafka or the journal is away; a later refresh goes on from there.
+        """
+        spans = reader.spans()
+        self._forget(spans)
+        for page in reader.pages(resumed(spans, self.positions)):
+            self._write(_INSERT, map(_columns, page.letters))
+            self.positions |= page.positions
+        for letters in self._unsettled():
+            found = zip(states.of(letters), letters, strict=True)
+            update = "UPDATE letter SET state = ? WHERE request_id = ? AND attempts = ?"
+            self._write(update, ((one.value, *_name(letter)) for one, letter in found))
+
+    def view(self, chosen: Mapping[str, str], *, most: int, bars: int) -> LetterView:
+        """Return the letters that meet conditions.
+
+        Args:
+            chosen: values by the names of `CONDITIONS`.
+            most: list so many of the newest.
+            bars: so many at most, of the letters in time.
+        """
+        where = " AND ".join([f"{CONDITIONS[name]} = ?" for name in chosen] or ["1"])
+        given = tuple(chosen.values())
+        open_ones = ", ".join(f"'{one.value}'" for one in sorted(UNSETTLED))
+        shown = f"state IN ({open_ones}) AND {where}"
+        with self._lock:
+            ask = self._database.execute
+            states = dict(
+                ask(f"SELECT state, count(*) FROM letter WHERE {where} GROUP BY 1", given)
+            )
+            count, oldest_ms, newest_ms = ask(
+                f"SELECT count(*), min(failed_at), max(failed_at) FROM letter WHERE {shown}", given
+            ).fetchone()
+            groups = {
+                name: ask(
+                    f"SELECT {column}, count(*) FROM letter WHERE {shown} "
+                    f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_OF_A_GROUP}",
+                    given,
+                ).fetchall()
+                for name, column in CONDITIONS.items()
+            }
+            minutes = ask(
+                f"SELECT failed_at / {MINUTE_MS}, count(*) FROM letter WHERE {shown} GROUP BY 1",
+                given,
+            ).fetchall()
+            newest = ask(
+                "SELECT request_id, attempts, topic, dialect, reason, class, message, failed_at, "
+                f"state FROM letter WHERE {shown} ORDER BY failed_at DESC LIMIT ?",
+                (*given, most),
+            ).fetchall()
+        times = Histogram()
+        for minute, letters in minutes:
+            times.add(minute * MINUTE_MS, letters)
+        return LetterView(
+            states=states,
+            shown=count,
+            oldest_ms=oldest_ms,
+            newest_ms=newest_ms,
+            groups=groups,
+            bars=times.bars(bars),
+            newest=[IndexedLetter(*one) for one in newest],
+        )
+
+    def close(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._database.close()
+
+    def _forget(self, spans: OffsetSpans) -> None:
+        """Delete the letters that Kafka has deleted, and those of topics that were made anew."""
+        for place, position in [*self.positions.items()]:
+            span = spans.get(place)
+            if span is None or position > span.end:
+                del self.positions[place]
+                self._write(_DELETE, [(*place, 2**62)])
+            else:
+                self._write(_DELETE, [(*place, span.begin)])
+
+    def _unsettled(self) -> Iterator[list[Letter]]:
+        behind: tuple[str, int] = ("", -1)
+        settled = ", ".join(f"'{one.value}'" for one in SETTLED)
+        while True:
+            with self._lock:
+                rows = self._database.execute(
+                    "SELECT request_id, attempts, dlq, dialect FROM letter "
+                    f"WHERE state NOT IN ({settled}) AND (request_id, attempts) > (?, ?) "
+                    f"ORDER BY 1, 2 LIMIT {STATES_AT_ONCE}",
+                    behind,
+                ).fetchall()
+            if not rows:
+                return
+            behind = rows[-1][:2]
+            yield [_letter(*row) for row in rows]
+
+    def _write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        with self._lock:
+            self._database.execute("BEGIN")
+            self._database.executemany(statement, rows)
+            self._database.execute("COMMIT")
+
+
+_DELETE = 'DELETE FROM letter WHERE dlq = ? AND partition = ? AND "offset" < ?'
+# Of a letter that counts no attempts.
+_UNCOUNTED = -1
+
+
+def _columns(letter: Letter) -> tuple[Any, ...]:
+    failure, record = letter.failure, letter.record
+    message = (failure.exception_message or "")[:MESSAGE_CHARS]
+    return (
+        *_name(letter),
+        record.topic,
+        record.partition,
+        record.offset,
+        _text(letter.topic),
+        letter.dialect.value,
+        _text(failure.reason),
+        _text(failure.exception_class),
+        _text(message),
+        _text(message_kind(failure.exception_message)),
+        letter.failed_at,
+        LetterState.UNKNOWN.value,
+    )
+
+
+def _text(foreign: str | None) -> str:
+    """Return a text that SQLite takes: headers may hold what UTF-8 cannot."""
+    return (foreign or "").encode("utf-8", "replace").decode()
+
+
+def _name(letter: Letter) -> tuple[str, int]:
+    attempts = letter.failure.attempts
+    return _text(letter.request_id), _UNCOUNTED if attempts is None else attempts
+
+
+def _letter(request_id: str, attempts: int, dlq: str, dialect: str) -> Letter:
+    """Return as much of a letter as its state is decided by."""
+    failure = Failure(attempts=None if attempts == _UNCOUNTED else attempts)
+    record = Record(dlq, 0, 0, 0, None, None, ())
+    return Letter(record, Dialect(dialect), request_id, failure, None)
