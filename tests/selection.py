@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 KINDS = ("sqlite", "postgres")
 _ROAD = frozenset({"servers", "spark"})
+# Each process that uses one of them starts its own: a second broker, or Spark, which is slow until
+# Java has compiled it. So one process has all of their tests.
+_COSTLY = frozenset({"secured", "spark"})
 
 
 def mark_other_databases(items: Sequence[pytest.Item]) -> None:
@@ -47,7 +50,7 @@ def in_order(items: Sequence[pytest.Item], *, workers: int) -> list[pytest.Item]
     first = sorted(items, key=_urgency, reverse=True)
     by_file = groupby(first, key=lambda item: (_urgency(item), item.path))
     files = [list(tests) for _, tests in by_file]
-    return dealt(files, hands=workers, first_hand=[any(map(_is_secured, one)) for one in files])
+    return dealt(files, hands=workers, first_hand=[any(map(_is_costly, one)) for one in files])
 
 
 def dealt(files: Sequence[Sequence[T]], *, hands: int, first_hand: Sequence[bool] = ()) -> list[T]:
@@ -69,8 +72,8 @@ def dealt(files: Sequence[Sequence[T]], *, hands: int, first_hand: Sequence[bool
     return [one for part in parts for one in part]
 
 
-def _is_secured(item: pytest.Item) -> bool:
-    return "secured" in getattr(item, "fixturenames", ())
+def _is_costly(item: pytest.Item) -> bool:
+    return bool(_COSTLY & {*getattr(item, "fixturenames", ())})
 
 
 def _urgency(item: pytest.Item) -> tuple[float, bool]:

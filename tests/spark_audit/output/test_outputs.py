@@ -8,7 +8,8 @@ import pytest
 
 from feedback.errors import NotAvailable
 from feedback.files import OWNER_ONLY
-from spark_audit.output.outputs import new_file, recover, replacing, write_text
+from spark_audit.output.outputs import new_file, recover, replacing, told_when_full, write_text
+from spark_audit.spark import explained
 
 
 def _names(folder: Path) -> list[str]:
@@ -142,3 +143,12 @@ def test_the_older_folder_goes_where_the_newer_has_its_place(tmp_path: Path) -> 
 def test_where_there_is_no_folder_yet_there_is_nothing_to_put_right(tmp_path: Path) -> None:
     recover(tmp_path / "reports")
     assert _names(tmp_path) == []
+
+
+def test_a_full_disk_is_named_and_nothing_else_is_taken_for_one(tmp_path: Path) -> None:
+    full = f"no space is left on the disk of {tmp_path}"
+    with pytest.raises(NotAvailable, match=full), told_when_full(tmp_path), explained("not read"):
+        Path("/dev/full").write_text("no room")
+    other = "not read: No such file or directory"
+    with pytest.raises(NotAvailable, match=other), told_when_full(tmp_path), explained("not read"):
+        (tmp_path / "nothing").read_text()

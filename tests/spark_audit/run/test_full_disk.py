@@ -24,12 +24,12 @@ REPORT = [
 ]
 # One session of Spark each, and a dozen runs in the first.
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.timeout(300),
     pytest.mark.parametrize("journal_url", ["sqlite"], indirect=True),
 ]
 
 
-@pytest.mark.long
 def test_a_disk_that_fills_at_any_point_leaves_nothing_half_done_and_the_next_run_goes_right(
     scene: Scene, tmp_path: Path
 ) -> None:
