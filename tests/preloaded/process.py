@@ -2,7 +2,8 @@
 
 One request is a JSON of a number, argv, cwd and environ, with the files for input, output and
 errors beside it. Answers are JSON: who has begun, and who has ended how. The end of the socket ends
-it; what was forked goes on, as what `subprocess` started does.
+it, or that of its parent, of which a fork may hold the socket. What it has forked is killed then:
+nobody is left who would end it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ ENTRIES = (".__main__", ".migrations.env")
 # SQLAlchemy imports them when it opens a journal.
 DRIVERS = ("sqlalchemy.dialects.sqlite.pysqlite", "sqlalchemy.dialects.postgresql.psycopg")
 _FILES = 3
+_PARENT = os.getppid()
+# How soon it sees that its parent has ended.
+_PARENT_LOOK_S = 1.0
 
 
 def main(descriptor: int) -> dict[str, Any] | None:
@@ -35,22 +39,29 @@ def main(descriptor: int) -> dict[str, Any] | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(ends, warn_on_full_buffer=False)
     running: dict[int, int] = {}
-    while True:
-        ready, _, _ = select.select([asking.fileno(), ended], [], [])
-        if ended in ready:
-            os.read(ended, 4096)
-            _tell_ended(asking, running)
-        if asking.fileno() in ready:
-            raw, files = _receive(asking)
-            if not raw:
-                return None
-            wanted = json.loads(raw)
-            if _is_forked(asking, files, running, wanted["number"]):
-                signal.set_wakeup_fd(-1)
-                for one in (ended, ends):
-                    os.close(one)
-                asking.close()
-                return dict(wanted)
+    ours = os.getpid()
+    try:
+        while os.getppid() == _PARENT:
+            ready, _, _ = select.select([asking.fileno(), ended], [], [], _PARENT_LOOK_S)
+            if ended in ready:
+                os.read(ended, 4096)
+                _tell_ended(asking, running)
+            if asking.fileno() in ready:
+                raw, files = _receive(asking)
+                if not raw:
+                    return None
+                wanted = json.loads(raw)
+                if _is_forked(asking, files, running, wanted["number"]):
+                    signal.set_wakeup_fd(-1)
+                    for one in (ended, ends):
+                        os.close(one)
+                    asking.close()
+                    return dict(wanted)
+        return None
+    finally:
+        # The others are no children of one that was forked.
+        for pid in running if os.getpid() == ours else ():
+            os.killpg(pid, signal.SIGKILL)
 
 
 def run(wanted: dict[str, Any]) -> None:

@@ -4,12 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
+from feedback.clock import monotonic_s
 from tests import preloaded
-from tests.preloaded.forks import PRELOADED, Forked
+from tests.eventually import eventually
+from tests.preloaded.forks import PRELOADED, ROOT, Forked
 
 WORKER = (sys.executable, "-m", "consumer")
 LIMIT_S = 30.0
@@ -49,3 +53,44 @@ def test_it_leads_a_session_and_ends_by_a_signal(tmp_path: Path) -> None:
     one.kill()
     with pytest.raises(ProcessLookupError):
         os.kill(one.pid, 0)
+
+
+_KILLED = """
+import os, signal, sys, time
+from tests.preloaded.forks import Forked
+one = Forked((sys.executable, "-m", "consumer", "check", "--config", sys.argv[1]), environ={})
+if os.fork() == 0:
+    time.sleep(float(sys.argv[2]))  # it holds the socket
+    os._exit(0)
+print(one.pid, one._preloaded._process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("held_s", [0, LIMIT_S])
+def test_of_one_that_is_killed_nothing_is_left(tmp_path: Path, held_s: float) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    killed = subprocess.Popen(
+        (sys.executable, "-c", _KILLED, str(pipe), str(held_s)),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert killed.stdout is not None
+    left = [int(one) for one in killed.stdout.readline().split()]
+    assert len(left) == 2
+    assert killed.wait(LIMIT_S) == -signal.SIGKILL
+    killed.stdout.close()
+    began_s = monotonic_s()
+    eventually(lambda: not any(map(_runs, left)), timeout_s=LIMIT_S)
+    assert monotonic_s() - began_s < held_s or held_s == 0
+    with suppress(ProcessLookupError):
+        os.killpg(killed.pid, signal.SIGKILL)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
