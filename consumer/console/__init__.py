@@ -5,7 +5,7 @@ server ── app: hosts, headers, faults ── pages: one function a page ─�
                                             │
              needs (pure) ◀── facts ────────┼── the readers of `consumer/dlq` and `consumer/ops`
    letter_index ◀── letter_board ───────────┼── `consumer/journal/searching`
-                                            └── audit_days
+                                            └── audit_days, owed
 ```
 
 `facts` reads each server apart: a page shows all that is known, and names the server that is away.

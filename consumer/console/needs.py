@@ -9,9 +9,12 @@ from typing import Any
 from consumer.console.audit_days import AuditDay
 from consumer.console.facts import Known
 from consumer.console.letter_board import Board
+from consumer.console.owed import OwedLate
 from consumer.dlq.unfinished import unfinished_words
+from consumer.features.pausing.pausing import GUARD
 from consumer.journal.doubts import UnsweptFound
 from consumer.journal.pauses import PauseRow
+from consumer.ops.workers.page import age
 from consumer.ops.workers.reading import WorkersFound
 from consumer.ops.workers.workers import WorkerState
 from feedback.console.plurals import counted
@@ -44,10 +47,13 @@ class Overview:
     workers: Known[WorkersFound]
     doubts: Known[tuple[int, UnsweptFound]]
     letters: Known[Board]
+    owed: Known[list[OwedLate]]
     pauses: Known[list[PauseRow]]
     days: Known[list[AuditDay]]
 
 
+# An audit of yesterday that runs this morning is in time.
+MOST_DAYS_AGO = 2
 _ALIVE = frozenset({WorkerState.LIVES, WorkerState.DRAINS, WorkerState.NO_HEARTBEAT})
 
 
@@ -57,6 +63,7 @@ def needs_of(seen: Overview) -> list[Need]:
         *_of_workers(seen.workers),
         *_of_doubts(seen.doubts),
         *_of_letters(seen.letters),
+        *_of_owed(seen.owed),
         *_of_pauses(seen.pauses),
         *_of_audit(seen.days),
     ]
@@ -82,6 +89,10 @@ def _of_workers(fact: Known[WorkersFound]) -> Iterator[Need]:
             yield Need(f"{one.worker_id} is dead and has left {counted(left, 'claim')}", "workers")
         elif one.state in (WorkerState.NO_HEARTBEAT, WorkerState.LEASE_OVER):
             yield Need(f"{one.worker_id}: {one.state.value}", "workers")
+        for topic, by in (one.heartbeat.load.paused if one.heartbeat else {}).items():
+            if by == GUARD:
+                said = f"{one.worker_id} has paused {topic}: its counterparty does not answer"
+                yield Need(said, "topics")
 
 
 def _of_doubts(fact: Known[tuple[int, UnsweptFound]]) -> Iterator[Need]:
@@ -110,6 +121,14 @@ def _of_letters(fact: Known[Board]) -> Iterator[Need]:
         yield Need(unfinished_words(one), "letters")
 
 
+def _of_owed(fact: Known[list[OwedLate]]) -> Iterator[Need]:
+    yield from _unknown(fact, "owed dead letters and outcomes are", "topics")
+    for one in fact.value or ():
+        waits = "waits" if one.requests == 1 else "wait"
+        said = f"{counted(one.requests, 'request')} of {one.topic} {waits} for the {one.name}"
+        yield Need(f"{said} since {age(one.oldest_ms / 1000)}: does Kafka take it?", "topics")
+
+
 def _of_pauses(fact: Known[list[PauseRow]]) -> Iterator[Need]:
     yield from _unknown(fact, "paused topics are", "topics")
     for one in fact.value or ():
@@ -124,6 +143,8 @@ def _of_audit(fact: Known[list[AuditDay]]) -> Iterator[Need]:
         return
     if last.verdict != "good":
         yield Need(f"the audit of {last.date} is {last.verdict}", "audit")
+    if last not in (fact.value or ())[: MOST_DAYS_AGO + 1]:
+        yield Need(f"no audit was made since that of {last.date}", "audit")
 
 
 def last_judged(days: Sequence[AuditDay]) -> AuditDay | None:

@@ -18,6 +18,7 @@ from consumer.console.facts import Readers, read
 from consumer.console.letter_board import LetterBoard
 from consumer.console.letter_index import CONDITIONS
 from consumer.console.needs import Overview, last_judged, needs_of
+from consumer.console.owed import owed_late
 from consumer.dlq.dates import instant, moment, moment_ms
 from consumer.dlq.decoded import decoded
 from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
@@ -130,13 +131,15 @@ class ConsolePages:
         """Show the verdict, and the tasks of a person."""
         settings = self._settings
         begin = self._readers.begin
-        workers, doubts, pauses, days = (
+        workers, doubts, owed, pauses, days = (
             begin(lambda: workers_of(settings)),
             begin(lambda: count_open_doubts(settings)),
+            begin(lambda: owed_late(settings)),
             begin(self._pauses),
             begin(lambda: audit_days(settings.audit.output)),
         )
-        seen = Overview(workers(), doubts(), self._letters.look(), pauses(), days())
+        letters = self._letters.look()
+        seen = Overview(workers(), doubts(), letters, owed(), pauses(), days())
         return self._page(
             "now",
             page="",

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from consumer.console import owed
 from consumer.journal.pauses import Pauses
 from feedback.settings.settings import Settings, load
 from onceward.servers.ports import HOST, free_port
@@ -145,6 +146,19 @@ def test_a_server_that_is_away_is_named_and_the_rest_is_shown(
     else:
         assert page.status_code == 200 and "SUCCEEDED" in text_of(page)
     assert worker.stop() == 0
+
+
+def test_a_dead_letter_that_kafka_does_not_take_is_no_all_clear(
+    make_box: MakeBox, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owed, "LATE_MS", 0)
+    box = make_box("failing")
+    box.make("failing", limit_bytes=1)
+    box.stage.start()
+    failed = box.stage.client.send({"n": 1}, topic=box.stage.topics["failing"]).request_id
+    box.stage.final(failed)
+    console = opened(load(box.stage.config()))
+    eventually(lambda: "waits for the dead letter since" in text_of(console.get("/")))
 
 
 def test_a_page_of_another_site_is_refused(make_box: MakeBox, opened: Open) -> None:

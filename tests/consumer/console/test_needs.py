@@ -1,0 +1,106 @@
+"""The tasks of a person, and when all is well. Pure."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from consumer.console.audit_days import AuditDay
+from consumer.console.facts import Known
+from consumer.console.letter_board import Board
+from consumer.console.letter_index import LetterView
+from consumer.console.needs import Overview, needs_of
+from consumer.console.owed import OwedLate
+from consumer.journal.doubts import NOTHING_UNSWEPT, UnsweptClaims, UnsweptFound
+from consumer.journal.pauses import PauseRow
+from consumer.journal.workers import HeldClaims
+from consumer.ops.workers.reading import WorkersFound
+from consumer.ops.workers.workers import SeenHeartbeat, WorkerLoad, WorkerRow, WorkerState
+
+AT = 1_700_000_000_000
+
+
+def worker(state: WorkerState = WorkerState.LIVES, **facts: Any) -> WorkerRow:
+    """Return a worker; `paused` is of its heartbeat."""
+    load = WorkerLoad(paused=facts.pop("paused", {}))
+    heartbeat = SeenHeartbeat(load, 0.1)
+    return WorkerRow("w-1", "h", state, AT, lease_left_s=3.0, heartbeat=heartbeat, **facts)
+
+
+def found(*rows: WorkerRow, away: str | None = None) -> Known[WorkersFound]:
+    """Return workers."""
+    return Known(WorkersFound([*rows], away, is_cut=False))
+
+
+def board(shown: int = 0) -> Known[Board]:
+    """Return dead letters."""
+    view = LetterView({}, shown, AT, AT, {}, [], [])
+    return Known(Board(view, [], AT, 0.1))
+
+
+def days(*verdicts: str) -> Known[list[AuditDay]]:
+    """Return days, today first."""
+    return Known([AuditDay(f"day-{at}", one) for at, one in enumerate(verdicts)])
+
+
+WELL = Overview(
+    workers=found(worker()),
+    doubts=Known((0, NOTHING_UNSWEPT)),
+    letters=board(),
+    owed=Known([]),
+    pauses=Known([]),
+    days=days("none", "good", "good"),
+)
+UNSWEPT = [UnsweptClaims("w-2", 4, AT)]
+
+
+def test_where_nothing_needs_a_person_and_all_is_known_all_is_well() -> None:
+    assert needs_of(WELL) == []
+    assert needs_of(replace(WELL, days=days(*["none"] * 35))) == []
+    assert needs_of(replace(WELL, workers=found(worker(WorkerState.DRAINS)))) == []
+    assert needs_of(replace(WELL, doubts=Known((0, UnsweptFound(UNSWEPT, living=1))))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"workers": found()}, "no worker is alive"),
+        ({"workers": found(worker(WorkerState.DEAD))}, "no worker is alive"),
+        (
+            {"workers": found(worker(), worker(WorkerState.DEAD, held=[HeldClaims("t", 2, 5)]))},
+            "w-1 is dead and has left 2 claims",
+        ),
+        ({"workers": found(worker(WorkerState.NO_HEARTBEAT))}, "w-1: no heartbeat"),
+        ({"workers": found(worker(), worker(WorkerState.LEASE_OVER))}, "w-1: lease over"),
+        ({"workers": found(worker(paused={"pay": "guard"}))}, "w-1 has paused pay"),
+        ({"doubts": Known((1, NOTHING_UNSWEPT))}, "1 doubt waits for a decision"),
+        (
+            {"doubts": Known((0, UnsweptFound(UNSWEPT, living=0)))},
+            "4 requests of dead workers may become doubts",
+        ),
+        ({"letters": board(2)}, "2 dead letters need a decision"),
+        (
+            {"owed": Known([OwedLate("dead letter", "pay", 3, 90_000)])},
+            "3 requests of pay wait for the dead letter since 1 min",
+        ),
+        ({"pauses": Known([PauseRow("pay", "bank", AT, "ann")])}, "pay is paused by ann: bank"),
+        ({"days": days("none", "bad", "good")}, "the audit of day-1 is bad"),
+        ({"days": days("none", "none", "none", "good")}, "no audit was made since that of day-3"),
+    ],
+)
+def test_each_task_is_named(changes: dict[str, Any], said: str) -> None:
+    (need,) = needs_of(replace(WELL, **changes))
+    assert need.said.startswith(said)
+    assert need.is_known
+
+
+@pytest.mark.parametrize("name", ["workers", "doubts", "letters", "owed", "pauses", "days"])
+def test_all_is_not_well_where_a_fact_is_not_known(name: str) -> None:
+    (need,) = needs_of(replace(WELL, **{name: Known(None, "Redis is away")}))
+    assert "not known: Redis is away" in need.said
+    assert not need.is_known
+
+
+def test_leases_alone_are_not_all() -> None:
+    (need,) = needs_of(replace(WELL, workers=found(worker(), away="Redis is away")))
+    assert (need.said, need.is_known) == ("heartbeats are not known: Redis is away", False)
