@@ -4,11 +4,13 @@ They lie in the virtual environment, because they are good for the jars of its p
 that they do not fit, as after an update of Java, goes on without them.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from zipfile import ZipFile
 
 from onceward.servers.cache import only_one
 from onceward.servers.errors import StackError
@@ -32,6 +34,21 @@ def classes_file() -> Path:
     return Path(sys.prefix) / "spark-classes.jsa"
 
 
+def without_yarn() -> str:
+    """Return the JVM's option that hides YARN's 527 defaults from Hadoop.
+
+    They would be half of all that Spark's driver writes, and its tasks read, for each query.
+    """
+    jar = Path(sys.prefix) / "spark-without-yarn.jar"
+    # Never made anew: classes that were written beside it are good for this one only.
+    if not jar.exists():
+        part = jar.with_suffix(f".{os.getpid()}")
+        with ZipFile(part, "w") as made:
+            made.writestr("yarn-default.xml", "<configuration/>")
+        part.rename(jar)
+    return f"-Xbootclasspath/a:{jar}"
+
+
 def write_classes() -> bool:
     """Have a JVM write the classes of some queries, unless they are there; say whether it had to.
 
@@ -49,7 +66,8 @@ def write_classes() -> bool:
         part = target.with_suffix(".part")
         script = Path(folder) / "queries.py"
         script.write_text(_QUERIES)
-        options = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={part}"
+        options = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {without_yarn()}"
+        options += f" -XX:ArchiveClassesAtExit={part}"
         conf = {"spark.driver.extraJavaOptions": options, "spark.ui.enabled": "false"}
         settings = [word for pair in conf.items() for word in ("--conf", "=".join(pair))]
         command = (_submit(), "--master", "local[1]", *settings, script, f"{folder}/rows")

@@ -1,6 +1,6 @@
 """Settings of Spark for tests."""
 
-from tests.spark_audit.classes import classes_file
+from tests.spark_audit.classes import classes_file, without_yarn
 
 # Small frames: what Spark does to be fast with large ones takes longer than the work.
 COMPILED = {
@@ -8,7 +8,7 @@ COMPILED = {
     # away and compile it again, for as long as a session of tests lasts.
     "spark.driver.extraJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m -XX:+UseSerialGC "
-        f"-XX:SharedArchiveFile={classes_file()}"
+        f"-XX:SharedArchiveFile={classes_file()} {without_yarn()}"
     ),
     # Of each query Spark writes down all of its plans, for pages that nobody opens.
     "spark.sql.ui.explainMode": "simple",
