@@ -162,6 +162,10 @@ class AsyncClient:
         """Whether requests are written into an outbox while Kafka is away."""
         return self._fallback is not None
 
+    async def outbox_away(self) -> str | None:
+        """Return why the outbox takes no row now; None: it does, or there is none."""
+        return None if self._fallback is None else await self._fallback.away()
+
     async def __aenter__(self) -> AsyncClient:
         return self
 
@@ -304,6 +308,15 @@ class AsyncClient:
         """
         self._require_open()
         return await self.store.read(request_id)
+
+    async def doubt(self, request_id: str) -> str | None:
+        """Return why a request may have been sent though its status is UNKNOWN.
+
+        Redis may have forgotten it: it was emptied or started again, or this process sent it. None:
+        nothing says so. A row in an outbox is not looked for.
+        """
+        self._require_open()
+        return await self._way.doubt(request_id)
 
     async def wait(
         self, request: AsyncHandle | str, *, timeout_s: float | None = None, resend: bool = True

@@ -412,7 +412,7 @@ class SendFlow:
         """
         told = self._certain(one, error)
         if isinstance(told, NotSent) and one.named_by_caller:
-            doubt = await self._doubt(one)
+            doubt = await self.doubt(one.request_id, deadline_at=one.envelope.deadline_at)
             if doubt is not None:
                 said = f"{told.reason}; and it may have been sent before: {doubt}"
                 return self._noted(one, made_unknown(told, said))
@@ -423,11 +423,15 @@ class SendFlow:
     ) -> NotSent | SendUnknown | None:
         return certain(one, error)
 
-    async def _doubt(self, one: Prepared) -> str | None:
-        """Return why the id may have been sent before though Redis did not know it."""
-        if self._sent.knows(one.request_id):
+    async def doubt(self, request_id: str, *, deadline_at: int | None = None) -> str | None:
+        """Return why the id may have been sent before though Redis did not know it.
+
+        Args:
+            deadline_at: of its sending, where that may be later than any of the settings.
+        """
+        if self._sent.knows(request_id):
             return "this process did, and Redis has forgotten it"
-        left_s = ((one.envelope.deadline_at or 0) - epoch_ms()) / 1000
+        left_s = ((deadline_at or 0) - epoch_ms()) / 1000
         longest_s = max(self._section.deadline_s, left_s + self._section.send_timeout_s)
         try:
             memory = await self._statuses.memory(self._sent.last)

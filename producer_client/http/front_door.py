@@ -39,6 +39,7 @@ from producer_client.http.door import (
 from producer_client.http.problems import Problem
 from producer_client.http.read_tokens import read_tokens_of
 from producer_client.http.value_checks import ValueChecks
+from producer_client.owner import ClientClosed
 
 log = EventLog("onceward.http")
 
@@ -50,11 +51,20 @@ def client_of(settings: Settings) -> AsyncClient:
         SettingsError: there is no outbox.
         OutboxVersionError, OutboxForbidden: as for `Client`.
     """
+    return AsyncClient(settings, outbox=outbox_of(settings))
+
+
+def outbox_of(settings: Settings) -> str | None:
+    """Return the URL of the outbox of a front door; None: it has none.
+
+    Raises:
+        SettingsError: it is asked for, and not named.
+    """
     if not settings.http.outbox:
-        return AsyncClient(settings)
+        return None
     if not settings.outbox.url:
         raise SettingsError("[http] outbox = true needs [outbox] url")
-    return AsyncClient(settings, outbox=settings.outbox.url)
+    return settings.outbox.url
 
 
 class FrontDoor:
@@ -81,6 +91,29 @@ class FrontDoor:
         self._tokens = read_tokens_of(settings.http, group=settings.kafka.group)
         self._checks = ValueChecks(timeout_s=settings.client.send_timeout_s)
         self._look_s = settings.client.poll_interval_s
+
+    async def why_not_ready(self) -> str | None:
+        """Return why submissions are not accepted now; None: they are. Kafka is not asked."""
+        if self.is_draining:
+            return "draining"
+        if self.is_stuck:
+            return "the checks of values do not end: a validator hangs"
+        try:
+            await self.client.status("-")
+        except RedisUnavailable as error:
+            # With an outbox it accepts all the same: it must not leave the balancer.
+            if not self.client.has_outbox:
+                return str(error)
+            outbox = await self.client.outbox_away()
+            return None if outbox is None else f"{error}; and the outbox: {outbox}"
+        except ClientClosed as error:
+            return str(error)
+        return None
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether validators hang, so that no value of a topic with a model is accepted."""
+        return self._checks.are_stuck
 
     def drain(self) -> None:
         """End all waits and streams soon; sends go on."""
@@ -113,8 +146,14 @@ class FrontDoor:
         except TimeoutError:
             log.warning("http.check_too_slow", topic=order.topic, request_id=order.request_id)
             return Problem(problems.UNKNOWN, more={"request_id": order.request_id})
-        if fault is None or is_repeat_of(order, await self.client.status(order.request_id)):
+        if fault is None:
             return None
+        known = await self.client.status(order.request_id)
+        if is_repeat_of(order, known):
+            return None
+        if known.state is State.UNKNOWN and await self.client.doubt(order.request_id) is not None:
+            # It may have been accepted, and forgotten: a mended value would be a second request.
+            return Problem(problems.UNKNOWN, more={"request_id": order.request_id})
         return Problem(problems.INVALID_VALUE, fault)
 
     async def _status_of(self, order: HttpOrder, handle: AsyncHandle) -> tuple[Status, bool]:
@@ -154,15 +193,15 @@ class FrontDoor:
         """
         if caller is not None and not may_see(caller, request_id):
             return Problem(problems.NOT_FOUND)
-        return self._shown(await self.client.status(request_id), caller)
-
-    def _shown(self, status: Status, caller: Caller | None) -> Status | Problem:
-        is_shown = caller is None or may_see(caller, status.request_id, status.topic)
-        is_known = status.state is not State.UNKNOWN
-        if is_shown and not is_known and self.client.has_outbox:
-            # Its row may wait: "there is none" would have it asked for again under another key.
-            return Problem(problems.UNAVAILABLE)
-        return status if is_known and is_shown else Problem(problems.NOT_FOUND)
+        status = await self.client.status(request_id)
+        if caller is not None and not may_see(caller, request_id, status.topic):
+            return Problem(problems.NOT_FOUND)
+        if status.state is not State.UNKNOWN:
+            return status
+        # "There is none" would have it asked for again under another key: its row may wait in the
+        # outbox, or Redis may have forgotten it.
+        is_unsure = self.client.has_outbox or await self.client.doubt(request_id) is not None
+        return Problem(problems.UNAVAILABLE if is_unsure else problems.NOT_FOUND)
 
     async def look(
         self, status: Status, *, if_none_match: str | None, wait_s: float | None, prefix: str

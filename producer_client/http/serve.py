@@ -12,6 +12,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -155,7 +156,7 @@ def serve(settings: Settings, authentication: Authentication, listening: socket.
         # The address of the peer itself: the proxies that may name a caller are known by it.
         proxy_headers=False,
         timeout_keep_alive=IDLE_S,
-        callback_notify=_feed_watchdog,
+        callback_notify=partial(_feed_watchdog, door),
         timeout_notify=max(1, int((unit().watchdog_s or 60) / 3)),
         timeout_graceful_shutdown=int(section.drain_timeout_s) or 1,
     )
@@ -164,5 +165,7 @@ def serve(settings: Settings, authentication: Authentication, listening: socket.
     return ExitCode.CUT if server.was_cut else ExitCode.FINE
 
 
-async def _feed_watchdog() -> None:
-    notify("WATCHDOG=1")
+async def _feed_watchdog(door: FrontDoor) -> None:
+    # Nothing but a new process has threads that do not hang.
+    if not door.is_stuck:
+        notify("WATCHDOG=1")

@@ -16,7 +16,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from feedback.errors import RedisUnavailable
 from producer_client.async_client import AsyncClient
 from producer_client.http import problems
 from producer_client.http.answers import HttpAnswer
@@ -33,7 +32,6 @@ from producer_client.http.pages import (
     Pages,
 )
 from producer_client.http.problems import Problem
-from producer_client.owner import ClientClosed
 
 SHOWN_TO_PAGES = ("ETag", "Idempotent-Replayed", "Location", "Retry-After", "Warning")
 FROM_PAGES = (
@@ -150,18 +148,10 @@ def app(door: FrontDoor, authentication: Authentication, metrics: DoorMetrics) -
         return PlainTextResponse("live\n")
 
     async def ready(_: Request) -> Response:
-        if door.is_draining:
-            return PlainTextResponse("draining\n", 503)
-        try:
-            await door.client.status("-")
-        except RedisUnavailable as error:
-            # With an outbox it accepts all the same: it must not leave the balancer.
-            if door.client.has_outbox:
-                return PlainTextResponse(f"ready: {error}; requests go into the outbox\n")
-            return PlainTextResponse(f"{error}\n", 503)
-        except ClientClosed as error:
-            return PlainTextResponse(f"{error}\n", 503)
-        return PlainTextResponse("ready\n")
+        why = await door.why_not_ready()
+        return PlainTextResponse(
+            "ready\n" if why is None else f"{why}\n", 200 if why is None else 503
+        )
 
     async def scrape(_: Request) -> Response:
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)

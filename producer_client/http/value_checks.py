@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 
+from feedback.clock import monotonic_s
+
 AT_ONCE = 4
 
 
@@ -21,6 +23,13 @@ class ValueChecks:
     def __init__(self, *, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._begun_s: dict[Future[str | None], float] = {}
+
+    @property
+    def are_stuck(self) -> bool:
+        """Whether each thread has been at its check for longer than any submission waits."""
+        late_s = monotonic_s() - self._timeout_s
+        return sum(begun_s < late_s for begun_s in self._begun_s.values()) >= AT_ONCE
 
     async def fault(self, check: Callable[[], str | None]) -> str | None:
         """Return the fault that a check finds.
@@ -45,7 +54,16 @@ class ValueChecks:
                 found.set_exception(error)
             # The loop is closed: nobody waits any more.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._turns.release)
+                loop.call_soon_threadsafe(self._end, found)
 
-        threading.Thread(target=run, name="onceward-check", daemon=True).start()
+        self._begun_s[found] = monotonic_s()
+        try:
+            threading.Thread(target=run, name="onceward-check", daemon=True).start()
+        except RuntimeError as error:
+            self._end(found)
+            raise TimeoutError("there is no thread for it now") from error
         return found
+
+    def _end(self, found: Future[str | None]) -> None:
+        del self._begun_s[found]
+        self._turns.release()

@@ -169,9 +169,7 @@ class Fallback:
         with self._lock:
             if self._is_closed:
                 return _closed(one, error)
-            if self._writer.pid != os.getpid():
-                self._inherited, self._writer = self._writer, self._open()
-            written = self._writer.put(one)
+            written = self._of_this_process().put(one)
         try:
             await self._known(written, self._row_s)
             written.result(0)
@@ -192,6 +190,26 @@ class Fallback:
         log.warning("outbox.away", reason=why)
         kind = type(error) if is_certain else SendUnknown
         return kind(one.request_id, f"{error.reason}; and {why}")
+
+    async def away(self) -> str | None:
+        """Return why no row can be written now; None: one can. None is left there."""
+        with self._lock:
+            if self._is_closed:
+                return CLOSED
+            tried = self._of_this_process().probe(_PROBE)
+        await self._known(tried, self._row_s)
+        try:
+            tried.result(0)
+        except (CancelledError, NotInTime):
+            return "it did not answer in time"
+        except OncewardError as error:
+            return str(error)
+        return None
+
+    def _of_this_process(self) -> RowWriter:
+        if self._writer.pid != os.getpid():
+            self._inherited, self._writer = self._writer, self._open()
+        return self._writer
 
     def _check(self) -> None:
         """Find a wrong database, or a user without rights, now and not in an outage.

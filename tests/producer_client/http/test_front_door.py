@@ -250,8 +250,10 @@ def test_with_an_outbox_nothing_is_promised_that_is_nowhere(
         assert (accepted.status_code, accepted.json()["state"]) == (202, "PENDING")
         assert "Idempotent-Replayed" not in accepted.headers
         assert _kind(door.http.get(accepted.headers["Location"])) == (503, "unavailable")
+        assert door.http.get("/ready").status_code == 200
+    with served(servers, **away, http=http, outbox={"url": lost}) as door:
         ready = door.http.get("/ready")
-        assert (ready.status_code, "requests go into the outbox" in ready.text) == (200, True)
+        assert (ready.status_code, "and the outbox: " in ready.text) == (503, True)
     away = {"kafka": {"bootstrap_servers": refusing}, "client": {"send_timeout_s": 1}}
     with served(servers, **away, http=http, outbox={"url": lost}) as door:
         # Another front door may have written its row, in the database that is away.
@@ -345,6 +347,26 @@ def test_a_long_body_that_is_pipelined_is_answered(front: Served) -> None:
     assert [one[:3] for one in answers.split(b"HTTP/1.1 ")[1:]] == [b"200", b"202", b"200"]
 
 
+def test_what_redis_has_forgotten_is_not_said_to_be_nowhere(servers: Servers) -> None:
+    topic = name_of_topic()
+    create_topics(servers, topic)
+    kafka = {"bootstrap_servers": servers.kafka, "group": f"group-{uuid.uuid4().hex}"}
+    checked = {"topics": {topic: {"model": f"{__name__}:Stricter"}}}
+    with served(servers, kafka=kafka, http={"topics": {topic: {}}}) as door:
+        page = door.post("order-7").headers["Location"]
+        redis = door.worker.store.redis
+        redis.delete(*redis.keys(f"onceward:{kafka['group']}:*"))
+        # Its record is in Kafka, and a worker may yet read it.
+        assert _kind(door.http.get(page)) == (503, "unavailable")
+        resent = door.http.post(f"{page}/resend", headers={"If-Match": '"x"'})
+        assert _kind(resent) == (503, "unavailable")
+        # Nobody ever asked for this one here.
+        other = page.replace(request_id_of("", "order-7"), request_id_of("", "order-8"))
+        assert _kind(door.http.get(other)) == (503, "unavailable")
+        with served(servers, kafka=kafka, http=checked) as stricter:
+            assert _kind(stricter.post("order-7")) == (503, "unknown")
+
+
 class Stricter(BaseModel):
     """The model of a handler that was deployed after requests were accepted."""
 
@@ -385,7 +407,7 @@ class Slow(BaseModel):
     def ask(cls, value: int) -> int:
         """Take as long as the test likes."""
         ASKED.set()
-        assert MAY_END.wait(3)
+        assert MAY_END.wait(LIMIT_S)
         return value
 
 
@@ -403,7 +425,10 @@ def test_a_validator_that_takes_long_holds_up_nobody_else(
         # Nobody waits longer than for a send, and nothing was sent.
         assert {_kind(one.result()) for one in waiting} == {(503, "unknown")}
         assert door.worker.traces() == []
+        ready = door.http.get("/ready")
+        assert (ready.status_code, "a validator hangs" in ready.text) == (503, True)
         MAY_END.set()
+        eventually(lambda: door.http.get("/ready").status_code == 200)
         assert door.post("order-0").status_code == 202
 
 

@@ -21,7 +21,7 @@ from feedback.settings.settings import Settings
 from feedback.status import State
 from producer_client.http.ids import request_id_of
 from tests.eventually import eventually
-from tests.kit.settings import write_settings
+from tests.kit.settings import Sections, write_settings
 from tests.producer_client.acting import Worker
 from tests.producer_client.commands import Run
 from tests.producer_client.conftest import MakeSettings
@@ -236,6 +236,18 @@ def test_a_check_names_each_file_that_cannot_be_used(call: Run, tmp_path: Path) 
     assert "less than 32 characters" in lines[2]
     assert f"topics.a schema = {schema}" in lines[3]
     assert "ModuleNotFoundError" in lines[4]
+
+    wrong: Sections = {
+        "http": {"topics": ["a"], "outbox": True, "proxy_addresses": ["nowhere"]},
+        "client": {"schema": str(schema)},
+    }
+    looked = call("serve", "--check", "--config", str(write_settings(tmp_path, wrong)))
+    assert looked.code == 2
+    assert [one.split(":")[0] for one in looked.stdout.splitlines()] == [
+        "WRONG  callers",
+        "WRONG  outbox = true",
+        f"WRONG  [client] schema = {schema}",
+    ]
 
     fine = call("serve", "--check", ONCEWARD_HTTP__TOPICS="a")
     assert (fine.code, fine.stdout) == (0, "ok     callers\n")
