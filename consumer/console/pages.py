@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -103,7 +102,6 @@ class ConsolePages:
         self._templates = environment()
         self._readers = Readers()
         self._letters = LetterBoard(settings)
-        self._rendering = threading.Lock()
 
     def routes(self) -> Iterator[tuple[str, Page]]:
         """Yield the path of each page, and the page."""

@@ -128,8 +128,10 @@ class Program(ABC):
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the main process alone; one that has ended gets none."""
         self.asked_to_end |= number in ENDING
+        # It may end after it was asked whether it lives.
         if self.is_alive:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def end(self) -> None:
         """Ask it to end, and wait for nothing."""
