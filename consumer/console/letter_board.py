@@ -96,6 +96,7 @@ class LetterBoard:
 
     def _refreshed(self) -> Known[_Refresh]:
         with self._lock:
+            self._require_no_fault()
             last = self._last
             is_old = last is None or monotonic_s() > self._old_at_s
             if is_old and (self._under_way is None or self._under_way.done()):
@@ -108,6 +109,13 @@ class LetterBoard:
         except NotInTime:
             return last or _BEGUN
         return self._last or _BEGUN
+
+    def _require_no_fault(self) -> None:
+        """Raise a fault of ours in the last reading, which no older one may stand in for."""
+        ended = self._under_way
+        if ended is not None and ended.done() and ended.exception() is not None:
+            self._last = self._under_way = None
+            ended.result()
 
     def _read(self) -> None:
         found = read(self._refresh)

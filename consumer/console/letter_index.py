@@ -201,10 +201,10 @@ class LetterIndex:
             yield [_letter(*row) for row in rows]
 
     def _write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        with self._lock:
+        # Left by an error it is rolled back, else committed.
+        with self._lock, self._database:
             self._database.execute("BEGIN")
             self._database.executemany(statement, rows)
-            self._database.execute("COMMIT")
 
 
 _DELETE = 'DELETE FROM letter WHERE dlq = ? AND partition = ? AND "offset" < ?'

@@ -76,14 +76,11 @@ def report_of(
     """
     of = _in_journal(settings, request_id) if ask_journal else _InJournal()
     now = of.now or epoch_ms()
-    letters: list[Letter] = []
-    letters_away: str | None = "they were not looked for"
-    if ask_kafka:
-        # A reader of the group's own letters asks for this one by name, should it be hidden.
-        read = () if of.row is None or given.topics or given.dlqs else (of.row.topic,)
-        reader = LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs, read=read)
-        since_ms = _failed_since(of.row, of.runs)
-        letters, letters_away = _letters_or_why(reader, request_id, since_ms, advance=advance)
+    letters, letters_away = (
+        _letters_or_why(settings, request_id, of, given, advance=advance)
+        if ask_kafka
+        else ([], "they were not looked for")
+    )
     last = letters[-1] if letters else None
     with closing(connect(settings.redis)) as redis:
         store = StatusStore(redis, settings.kafka.group, settings.redis)
@@ -167,9 +164,13 @@ def _verdict(letter: Letter, of: _InJournal, *, now: int, ask_journal: bool) -> 
 
 
 def _letters_or_why(
-    reader: LetterReader, request_id: str, since_ms: int | None, *, advance: Advance
+    settings: Settings, request_id: str, of: _InJournal, given: Given, *, advance: Advance
 ) -> tuple[list[Letter], str | None]:
     """Return the letters, and why they are not known."""
+    # A reader of the group's own letters asks for this one by name, should it be hidden.
+    read = () if of.row is None or given.topics or given.dlqs else (of.row.topic,)
+    reader = LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs, read=read)
+    since_ms = _failed_since(of.row, of.runs)
     try:
         return _letters(reader, request_id, since_ms, advance=advance), None
     except KafkaUnavailable as error:

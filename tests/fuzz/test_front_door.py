@@ -25,6 +25,7 @@ from producer_client.http.ids import request_id_of
 from producer_client.http.keys import KeyFile
 from producer_client.http.problems import Problem
 from producer_client.http.read_tokens import ReadTokens
+from tests.fuzz.exchange import exchanged
 from tests.fuzz.test_boundaries import BYTES, DEEP, JSON, NUMBERS, TEXTS, fuzzed
 from tests.producer_client.http.conftest import Served, create_topics, name_of_topic, served
 from tests.stack import Servers
@@ -269,17 +270,7 @@ def front(servers: Servers) -> Iterator[Served]:
 def _answered(front: Served, sent: bytes) -> bytes:
     """Return all that it answers, as far as an answer of events has an end."""
     with socket.create_connection(front.address, timeout=ANSWER_S) as line:
-        answer = b""
-        try:
-            line.sendall(sent)
-            line.shutdown(socket.SHUT_WR)
-            while read := line.recv(65_536):
-                answer += read
-        except TimeoutError:
-            raise
-        except OSError:
-            pass  # it has closed before it read all
-        return answer
+        return exchanged(line, [sent])
 
 
 @settings(parent=fuzzed, suppress_health_check=[HealthCheck.function_scoped_fixture])

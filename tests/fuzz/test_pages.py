@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from feedback.clock import monotonic_s
 from feedback.web.page_server import CLIENT_LIMIT_S, HEAD_LIMIT_BYTES, Answer, PageServer
+from tests.fuzz.exchange import exchanged
 from tests.fuzz.test_boundaries import fuzzed
 
 HOST = "127.0.0.1"
@@ -80,18 +81,7 @@ def answered(port: int, parts: list[bytes]) -> bytes:
     """Return all that the server answers to these parts, whose end is that of the request."""
     with socket.create_connection((HOST, port), timeout=LIMIT_S) as line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        answer = b""
-        try:
-            for part in parts:
-                line.sendall(part)
-            line.shutdown(socket.SHUT_WR)
-            while read := line.recv(4096):
-                answer += read
-        except TimeoutError:
-            raise
-        except OSError:
-            pass  # it has closed before it read all
-        return answer
+        return exchanged(line, parts)
 
 
 @settings(parent=fuzzed, suppress_health_check=[HealthCheck.function_scoped_fixture])

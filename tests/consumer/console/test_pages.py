@@ -159,6 +159,7 @@ def test_a_dead_letter_that_kafka_does_not_take_is_no_all_clear(
     box.stage.final(failed)
     console = opened(load(box.stage.config()))
     eventually(lambda: "waits for the dead letter since" in text_of(console.get("/")))
+    assert "All is well" not in text_of(console.get("/"))
 
 
 def test_a_page_of_another_site_is_refused(make_box: MakeBox, opened: Open) -> None:
