@@ -34,6 +34,10 @@ def write_metrics(
     found = Gauge("onceward_audit_findings", "What was found.", names, registry=registry)
     for finding in Finding:
         found.labels(group, finding.value).set(counts["findings"][finding.value])
+    text = "1 for the verdict on the last day that was judged."
+    verdicts = Gauge("onceward_audit_verdict", text, ["group", "verdict"], registry=registry)
+    for verdict in DayVerdict:
+        verdicts.labels(group, verdict.value).set(summary["verdict"] == verdict)
 
     def gauge(name: str, text: str, value: float) -> None:
         made = Gauge(f"onceward_audit_{name}", text, ["group"], registry=registry)

@@ -1,4 +1,4 @@
-"""Alert rules and dashboard: Prometheus reads them, and each names metrics that a worker has."""
+"""Alert rules and dashboards: Prometheus reads them, and each names metrics that a process has."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ import json
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from consumer.ops.health.doubts import OpenDoubts
-from consumer.ops.health.exposed import ExposedMetrics
-from consumer.ops.health.gauges import Gauges
+from docs.dashboards.boards import FOLDER, dashboard, of_the_job
+from docs.dashboards.tables import BOARDS, Board
+from docs.generators.metrics import all_metrics
 from onceward.servers.packages import install_missing, program
-from tests.consumer.ops.health.samples import vitals
+from tests.documents import examples
 
 CONFIG = Path(__file__).parents[2] / "config"
 RULES = CONFIG / "prometheus" / "onceward-alerts.yml"
-BOARD: dict[str, Any] = json.loads((CONFIG / "grafana" / "onceward.json").read_text())
-QUERIES = [one["expr"] for panel in BOARD["panels"] for one in panel["targets"]]
-# Figures of a whole group that several workers may show at once.
-SHARED = ("onceward_doubts_", "onceward_dead_letters_waiting", "onceward_dead_letters_oldest")
+QUERIES = [
+    of_the_job(query.expression)
+    for board in BOARDS
+    for panel in board.panels
+    for query in panel.queries
+]
+# Figures of a whole group that several workers or relays may show at once.
+SHARED = re.compile(r"onceward_(doubts_|dead_letters_(waiting|oldest)|outbox_(oldest|parked_rows))")
+OF_ALL_PROCESSES = {"process_resident_memory_bytes"}
 COMMAND_LIMIT_S = 60.0
 
 
@@ -33,54 +37,68 @@ def promtool() -> str:
 
 
 def known() -> set[str]:
-    """Return the names of all series of a worker, histograms by their parts."""
-    metrics = ExposedMetrics()
-    seen = vitals(doubts=(OpenDoubts("pay", 1, 1.0),), lag={"pay": 1})
-    metrics.registry.register(
-        Gauges(look=lambda: seen, oldest=lambda: None, lateness=dict, stalled=dict)
-    )
-    names = set()
-    for family in metrics.registry.collect():
-        ends = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}
-        names |= {family.name + end for end in ends.get(family.type, ("",))}
-    return names
+    """Return the names of all series, histograms by their parts."""
+    ends = {"histogram": ("_bucket", "_sum", "_count")}
+    return OF_ALL_PROCESSES | {
+        one.name + end
+        for metrics in all_metrics().values()
+        for one in metrics
+        for end in ends.get(one.kind, ("",))
+    }
 
 
-def test_every_metric_in_rules_and_dashboard_is_one_of_a_worker() -> None:
-    named = set(re.findall(r"onceward_\w+", " ".join([RULES.read_text(), *QUERIES])))
-    assert len(named) > 15
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_each_dashboard_is_the_one_of_its_table(board: Board) -> None:
+    written = (FOLDER / board.file).read_text(encoding="utf-8")
+    assert written == dashboard(board), "it is old: python -m docs.dashboards"
+
+
+def test_there_is_no_dashboard_without_a_table() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == {board.file for board in BOARDS}
+
+
+def test_every_metric_in_rules_and_dashboards_is_one_of_a_process() -> None:
+    text = " ".join([RULES.read_text(), *QUERIES])
+    named = set(re.findall(r"(?:onceward|process)_\w+", text))
+    assert len(named) > 35
     assert named - known() == set()
 
 
 def test_figures_of_a_whole_group_are_taken_by_max() -> None:
     rules = re.findall(r"expr: (.+)", RULES.read_text())
     for expression in [*rules, *QUERIES]:
-        if any(name in expression for name in SHARED):
-            assert expression.startswith("max by (topic) ("), expression
+        if SHARED.search(expression):
+            assert re.match(r"max by \((topic|job)\) \(", expression), expression
 
 
-def test_the_panels_have_places_and_numbers_of_their_own() -> None:
-    panels = BOARD["panels"]
-    assert len({one["id"] for one in panels}) == len(panels)
-    assert len({(one["gridPos"]["x"], one["gridPos"]["y"]) for one in panels}) == len(panels)
+def test_every_query_is_of_the_jobs_that_are_chosen() -> None:
+    for query in QUERIES:
+        selected = re.findall(r"(?:onceward|process)_\w+(?:\{[^}]*\})?", query)
+        assert selected
+        assert [one for one in selected if not one.endswith('job=~"$job"}')] == []
 
 
 def test_prometheus_accepts_the_rules_and_every_query(promtool: str, tmp_path: Path) -> None:
-    queries = {
-        "groups": [
-            {
-                "name": "board",
-                "rules": [
-                    {"record": f"board:{number}", "expr": _filled(one)}
-                    for number, one in enumerate(QUERIES)
-                ],
-            }
-        ]
-    }
-    board = tmp_path / "board.yml"
-    board.write_text(json.dumps(queries))  # JSON is YAML
+    queries = [
+        {"record": f"board:{number}", "expr": _filled(one)} for number, one in enumerate(QUERIES)
+    ]
+    boards = tmp_path / "boards.yml"  # JSON is YAML
+    boards.write_text(json.dumps({"groups": [{"name": "boards", "rules": queries}]}))
+    _accepted(promtool, "rules", RULES, boards)
+
+
+def test_prometheus_accepts_the_configuration_of_the_page(promtool: str, tmp_path: Path) -> None:
+    shown = examples("yaml")["docs/how-to/running.md 1"]
+    ours = re.sub(r"/opt/onceward/venv/share/onceward(?=/prometheus/)", str(CONFIG), shown)
+    assert ours != shown
+    written = tmp_path / "prometheus.yml"
+    written.write_text(ours)
+    _accepted(promtool, "config", written)
+
+
+def _accepted(promtool: str, what: str, *files: Path) -> None:
     ran = subprocess.run(
-        (promtool, "check", "rules", str(RULES), str(board)),
+        (promtool, "check", what, *map(str, files)),
         capture_output=True,
         text=True,
         timeout=COMMAND_LIMIT_S,

@@ -20,7 +20,11 @@ def _samples(path: Path) -> list[Sample]:
 
 def _write(path: Path, found: Summary, ended_at_s: float = 1_000.0) -> dict[str, float]:
     write_metrics(path, found, seconds=12.5, ended_at_s=ended_at_s)
-    return {one.name + one.labels.get("finding", ""): one.value for one in _samples(path)}
+    return {_short(one): one.value for one in _samples(path)}
+
+
+def _short(one: Sample) -> str:
+    return one.name + one.labels.get("finding", "") + one.labels.get("verdict", "")
 
 
 def test_the_file_has_the_counts_and_the_time_of_the_success(tmp_path: Path) -> None:
@@ -29,6 +33,9 @@ def test_the_file_has_the_counts_and_the_time_of_the_success(tmp_path: Path) -> 
     expected = {f"onceward_audit_findings{one.value}": 0.0 for one in Finding}
     expected |= {
         "onceward_audit_findingslost": 3,
+        "onceward_audit_verdictgood": 0,
+        "onceward_audit_verdictbad": 1,
+        "onceward_audit_verdictincomplete": 0,
         "onceward_audit_requests": 100,
         "onceward_audit_pending": 4,
         "onceward_audit_in_flight": 5,
