@@ -79,7 +79,8 @@ LANES = (
     Lane("workers", ("-n", "4", *(f"--ignore={room}" for room in PATIENT))),
     Lane("patient", ("-n", "2", *PATIENT), niceness=5),
 )
-SECOND_LOOK_LIMIT = 3
+# One test in a thousand: a machine that is slow throughout, twice as slow as ours, failed four.
+SECOND_LOOK_LIMIT = 8
 TIMES_ALONE = 3
 OUTPUT = Path("build/tests")
 # Linux shares the processors out among sessions, by a niceness that a session has as a whole.

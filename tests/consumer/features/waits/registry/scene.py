@@ -33,7 +33,10 @@ from tests.stack import Servers
 
 COMMAND = (sys.executable, "-m", "consumer.dlq", "expire")
 CAUGHT_UP_S = 60.0
+# A holder whose heartbeat is missing for that long is gone.
 HEARTBEAT_TTL_S = 1.0
+# The tests' own heartbeats: one lives until it is ended, however slow the machine is.
+BEAT_TTL_S = 3600.0
 GONE = "host-1-gone"
 
 
@@ -75,7 +78,7 @@ class Scene:
         self.store = StatusStore(
             connect(RedisSection(url=servers.redis)),
             self.group,
-            RedisSection(url=servers.redis, heartbeat_ttl_s=HEARTBEAT_TTL_S),
+            RedisSection(url=servers.redis, heartbeat_ttl_s=BEAT_TTL_S),
         )
         self._ends.callback(self.store.close)
         self.create(self.topic)
@@ -175,8 +178,12 @@ class Scene:
                 ).get(30)
 
     def beat(self, worker_id: str) -> None:
-        """Let a worker be alive for `HEARTBEAT_TTL_S`."""
+        """Let a worker be alive until it dies."""
         self.store.beat(worker_id, {})
+
+    def die(self, worker_id: str) -> None:
+        """Let a worker be alive no longer."""
+        self.store.end_heartbeat(worker_id)
 
     # looking --------------------------------------------------------------------------------
 
