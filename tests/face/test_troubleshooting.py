@@ -21,6 +21,7 @@ from onceward.troubleshooting import entries
 from tests.face.conftest import ROOT, Project
 
 PRODUCT = ("consumer", "feedback", "onceward", "producer_client", "spark_audit")
+RULES = ROOT / "config/prometheus/onceward-alerts.yml"
 # Importing these runs them.
 NOT_IMPORTED = ("__main__", ".migrations", "checkout")
 
@@ -65,6 +66,7 @@ def test_each_name_in_a_message_is_an_entry_and_no_entry_is_without_a_message() 
         *(f"error-{name.lower()}" for name in _public()),
         *(one.entry for one in ExitCode),
         *(CheckResult(name, "").entry for name in _lines_of_check()),
+        *re.findall(r"runbook: docs/how-to/troubleshooting.md#(\S+)", RULES.read_text("utf-8")),
     }
     # Nobody but a reader knows a symptom.
     assert {name for name in entries() if not name.startswith("symptom-")} == named
