@@ -9,6 +9,7 @@ nobody is left who would end it.
 from __future__ import annotations
 
 import array
+import atexit
 import gc
 import importlib
 import json
@@ -19,7 +20,8 @@ import select
 import signal
 import socket
 import sys
-from typing import Any
+import threading
+from typing import Any, NoReturn
 
 MAX_REQUEST_BYTES = 1 << 20
 # What runs when it is imported: the entries of commands, and the road of migrations.
@@ -73,6 +75,30 @@ def run(wanted: dict[str, Any]) -> None:
     sys.path[0] = wanted["cwd"]
     sys.argv[1:] = arguments
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def run_and_end(wanted: dict[str, Any]) -> NoReturn:
+    """Run it and end as an interpreter does, but free nothing of what was imported.
+
+    Each object is written to when it is freed, so that the kernel copies nearly all memory of
+    `process`: 0.14 s of the processor's time.
+    """
+    code = 0
+    try:
+        run(wanted)
+    except SystemExit as asked:
+        if asked.code is not None and not isinstance(asked.code, int):
+            raise
+        code = asked.code or 0
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()  # what the command itself has left: it may have a word to say
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except OSError:
+        sys.exit(code)  # which fails again, and says so
+    os._exit(code & 0xFF)
 
 
 def _receive(asking: socket.socket) -> tuple[bytes, array.array[int]]:
@@ -137,4 +163,4 @@ if __name__ == "__main__":
     gc.freeze()
     gc.enable()
     if (asked := main(int(sys.argv[1]))) is not None:
-        run(asked)
+        run_and_end(asked)

@@ -29,6 +29,15 @@ def test_what_a_command_prints_and_its_code_are_those_of_its_own_process() -> No
         assert len(forked.stderr.splitlines()) == len(alone.stderr.splitlines())
 
 
+def test_what_comes_after_the_last_line_comes_as_in_its_own_process() -> None:
+    argv = (sys.executable, "-m", "tests.preloaded.last_words")
+    alone = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
+    forked = preloaded.run(argv, environ=PRELOADED, timeout_s=LIMIT_S)
+    for one in (alone, forked):
+        said = (one.returncode, one.stdout, one.stderr)
+        assert said == (3, "thread, exit handler", "freed")
+
+
 def test_it_has_what_a_worker_and_the_other_commands_run_on() -> None:
     argv = (sys.executable, "-m", "tests.preloaded.modules")
     modules = set(preloaded.run(argv, environ=PRELOADED, timeout_s=LIMIT_S).stdout.split())
