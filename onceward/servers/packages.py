@@ -20,6 +20,7 @@ PACKAGES = {
     "mvn": "maven",
     "go": "golang-go",
     "systemd-analyze": "systemd",
+    "prometheus": "prometheus",
     "promtool": "prometheus",
     "chromium": "chromium",
     "chromedriver": "chromium-driver",

@@ -12,9 +12,10 @@ Servers that fail belong to one test: `restartable(Redis)` is stopped, killed, p
 again on its ports and data, `cluster()` is three brokers of which one may die, `Links` puts
 Toxiproxy before a server, `replicated()` is PostgreSQL with a standby that lags and is promoted,
 `PgBouncer` shares its connections, `LosingLink` loses a reply, `clock_off_by` sets a clock wrong.
-`s3_server` keeps objects in buckets. `secured_stack` is all three servers with TLS, passwords and
-a user for each role (fixture `secured`, one for each process of tests); `secured`, `secured_redis`
-and `secured_postgres` are its parts, and `Authority` signs their certificates.
+`s3_server` keeps objects in buckets, `prometheus` scrapes what it is told. `secured_stack` is all
+three servers with TLS, passwords and a user for each role (fixture `secured`, one for each process
+of tests); `secured`, `secured_redis` and `secured_postgres` are its parts, and `Authority` signs
+their certificates.
 
 Decisions, and what they cost:
 

@@ -7,8 +7,8 @@ from onceward.servers.packages import install_missing
 from tests.stack.s3 import fetch_s3proxy, s3proxy_folder
 from tests.stack.toxiproxy_build import build_toxiproxy, toxiproxy_program
 
-# Beside the stack's own kinds: started by tests of links, poolers, buckets and pages alone.
-FOR_TESTS = ("toxiproxy", "pgbouncer", "s3", "certificates", "browser")
+# Beside the stack's own kinds: started by tests of links, poolers, buckets, pages, metrics alone.
+FOR_TESTS = ("toxiproxy", "pgbouncer", "s3", "certificates", "browser", "prometheus")
 _PROGRAMS = {
     "kafka": ("java",),
     "redis": ("redis-server",),
@@ -18,6 +18,7 @@ _PROGRAMS = {
     "certificates": ("openssl",),
     "s3": ("java",),
     "browser": ("chromium", "chromedriver"),
+    "prometheus": ("prometheus", "promtool"),
 }
 
 
