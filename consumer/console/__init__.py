@@ -1,12 +1,15 @@
 """`onceward-console`: shows a group to a person on call, in a browser. It changes nothing.
 
 ```
-server ── app: hosts, headers, faults ── pages: one function a page ──▶ templates
+server ── app: hosts, headers, faults ── pages: one function a page ──▶ rendering, templates
                                             │
              needs (pure) ◀── facts ────────┼── the readers of `consumer/dlq` and `consumer/ops`
    letter_index ◀── letter_board ───────────┼── `consumer/journal/searching`
                                             └── audit_days, owed
 ```
+
+`guard` stands before each page: `entrance` knows who asks, by a cookie or a proxy's header, and
+which form is ours; `people` is the file of those who may.
 
 `facts` reads each server apart: a page shows all that is known, and names the server that is away.
 `needs` lists the tasks of a person, the most urgent first. `letter_index` is a table of the dead

@@ -15,7 +15,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from consumer.console.entrance import Entrance
+from consumer.console.guard import LOGIN, LOGOUT, PageGuard
 from consumer.console.pages import ConsolePages
+from consumer.console.rendering import Templates
 from feedback.errors import OncewardError
 from feedback.logs import EventLog
 from feedback.settings.settings import Settings
@@ -28,7 +31,8 @@ POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'no
 HEADERS = {
     "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # With none at all a browser does not say where a form of ours comes from.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -58,20 +62,30 @@ class GuardedHeaders:
 
 
 def app(settings: Settings) -> Starlette:
-    """Return the console of a group."""
-    pages = ConsolePages(settings)
+    """Return the console of a group.
+
+    Raises:
+        NotAvailable, SettingsError: see `Entrance`.
+    """
+    templates = Templates(settings.kafka.group)
+    entrance = Entrance(settings.console)
+    guard = PageGuard(entrance, templates)
+    pages = ConsolePages(settings, templates)
+    hosts = [*HOSTS, *filter(None, [settings.console.host.partition(":")[0]])]
     style = resources.files(__package__).joinpath("console.css").read_bytes()
 
     def stylesheet(request: Request) -> Response:
         return Response(style, media_type="text/css")
 
     def failed(request: Request, error: Exception) -> Response:
+        code, said = 500, "a fault of ours: its stack is in the log of the console"
         if isinstance(error, HTTPException):
-            return pages.fault(error.status_code, error.detail)
-        if isinstance(error, OncewardError):
-            return pages.fault(503, str(error))
-        log.exception("page.failed", path=request.url.path)
-        return pages.fault(500, "a fault of ours: its stack is in the log of the console")
+            code, said = error.status_code, error.detail
+        elif isinstance(error, OncewardError):
+            code, said = 503, str(error)
+        else:
+            log.exception("page.failed", path=request.url.path)
+        return templates.page(request, "fault", status=code, page=None, said=said, code=code)
 
     @asynccontextmanager
     async def lifespan(served: Starlette) -> AsyncIterator[None]:
@@ -81,11 +95,15 @@ def app(settings: Settings) -> Starlette:
     return Starlette(
         routes=[
             Route("/console.css", stylesheet),
-            *(Route(path, page) for path, page in pages.routes()),
+            Route(LOGIN, guard.login_page),
+            Route(LOGIN, guard.login, methods=["POST"]),
+            Route(LOGOUT, guard.acts(guard.logout), methods=["POST"]),
+            *(Route(path, guard.looks(page)) for path, page in pages.routes()),
         ],
         middleware=[
             Middleware(GuardedHeaders),
-            Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False),
+            Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
+            entrance.sessions(),
         ],
         exception_handlers={HTTPException: failed, OncewardError: failed, Exception: failed},
         lifespan=lifespan,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from feedback import __version__, logs
 from feedback.console.access import require_access
 from feedback.console.commands import Program, config_option, log_level_option, settings_of
-from feedback.errors import NotAvailable, SettingsError
-from feedback.web.hosts import is_loopback, listen
+from feedback.console.printable import printable
+from feedback.errors import ExitCode, NotAvailable
+from feedback.web.hosts import listen
 
 PORT = 8090
 
@@ -24,28 +27,56 @@ PORT = 8090
     show_default=True,
     help="0 takes any that is free.",
 )
+@click.option("--user", "name", help="Print this person's line for [console] users_file; end.")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    type=click.Choice(["viewer", "operator", "payload_reader"]),
+    help="With --user: what the person may do; repeatable. Each may look.",
+)
+@click.option("--no-password", is_flag=True, help="With --user: a proxy names the person.")
 @log_level_option
-def cli(config: str | None, host: str, port: int, log_level: str) -> int:
+def cli(
+    config: str | None,
+    host: str,
+    port: int,
+    name: str | None,
+    roles: tuple[str, ...],
+    no_password: bool,
+    log_level: str,
+) -> int:
     """Show workers, requests, doubts, dead letters and audits in a browser, until Ctrl-C.
 
-    It changes nothing, and asks nobody who they are: so it listens on this host alone. From
-    elsewhere come through a tunnel (ssh -L).
+    Without [console] users_file it changes nothing, and asks nobody who they are: so it listens on
+    this host alone. From elsewhere come through a tunnel (ssh -L).
 
     \b
-    Example:
+    Examples:
       onceward-console --config payments.toml
+      onceward-console --user ann --role operator >> people
     """
     try:
+        from consumer.console.entrance import require_safe
+        from consumer.console.people import ConsoleRole, line_of
         from consumer.console.server import serve
     except ModuleNotFoundError as error:
         needed = "pip install 'onceward[console]'"
         raise NotAvailable(f"the console needs {error.name}: {needed}") from error
-    if not is_loopback(host):
-        raise SettingsError(
-            f"--host {host}: the console asks nobody who they are, so it listens on this host "
-            "alone; take 127.0.0.1 and come through a tunnel (ssh -L)"
-        )
+    if name is not None:
+        password = None if no_password else _password_for(name)
+        click.echo(line_of(name, map(ConsoleRole, roles), password))
+        return int(ExitCode.FINE)
     settings = settings_of(config)
+    require_safe(settings.console, host)
     require_access(settings)
     logs.configure(level=log_level)
     return int(serve(settings, listen(host, port, setting="--port")))
+
+
+def _password_for(name: str) -> str:
+    """Return the password that a person types twice, or the line that a program gives."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\n")
+    said = f"password of {printable(name)}"
+    return str(click.prompt(said, hide_input=True, confirmation_prompt=True, err=True))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, Response
 
 from consumer.console.audit_days import audit_days, report_file
 from consumer.console.facts import Readers, read
@@ -18,13 +16,12 @@ from consumer.console.letter_board import LetterBoard
 from consumer.console.letter_index import CONDITIONS
 from consumer.console.needs import Overview, last_judged, needs_of
 from consumer.console.owed import owed_late
-from consumer.dlq.dates import instant, moment, moment_ms
-from consumer.dlq.decoded import decoded
+from consumer.console.rendering import Page, Templates
+from consumer.dlq.dates import moment_ms
 from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_hints import asked_anew
-from consumer.dlq.list_page import MESSAGE_LIMIT
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.options import Given
 from consumer.dlq.report_reading import report_of
@@ -33,73 +30,26 @@ from consumer.dlq.timeline_page import event_words, holder_words
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
 from consumer.journal.searching import FoundRequests, RequestQuery, Search
-from consumer.ops.workers.page import age
 from consumer.ops.workers.reading import workers_of
-from feedback import __version__
 from feedback.clock import epoch_ms
-from feedback.console.plurals import counted
-from feedback.console.printable import printable
 from feedback.errors import InvalidMessage, SettingsError
 from feedback.records.envelope import check_request_id
 from feedback.settings.settings import Settings
 
 ALL = Given(Filter(), topics=frozenset(), dlqs=frozenset())
 LISTED = 100
-KEY_LIMIT = 100
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; img-src data:"
 )
 
-# The address below `/`, the word in the list of pages, and the file of the template.
-MENU = (
-    ("", "Now"),
-    ("workers", "Workers"),
-    ("requests", "Requests"),
-    ("doubts", "Doubts"),
-    ("letters", "Dead letters"),
-    ("topics", "Topics"),
-    ("actions", "Actions"),
-    ("audit", "Audit"),
-)
-
-Page = Callable[[Request], Response]
-
-
-def environment() -> Environment:
-    """Return the templates' environment: each text is escaped and made printable."""
-    made = Environment(
-        loader=PackageLoader(__package__ or ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_shown,
-    )
-    made.filters |= {
-        "moment": moment,
-        "instant": instant,
-        "age": age,
-        "number": lambda one: f"{one:,}",
-        "counted": counted,
-        "shell": shlex.quote,
-        "short": lambda text: text if text is None else text[:MESSAGE_LIMIT],
-        "key": lambda raw: "" if raw is None else decoded(raw, limit=KEY_LIMIT).text,
-    }
-    return made
-
-
-def _shown(value: Any) -> Any:
-    # Markup, a subclass, was made of texts that came by here.
-    return printable(value) if type(value) is str else "" if value is None else value
-
 
 class ConsolePages:
     """The pages of one group; any thread may call them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, templates: Templates) -> None:
         self._settings = settings
-        self._templates = environment()
+        self._page = templates.page
         self._readers = Readers()
         self._letters = LetterBoard(settings)
 
@@ -121,10 +71,6 @@ class ConsolePages:
         self._readers.close()
         self._letters.close()
 
-    def fault(self, status: int, said: str) -> Response:
-        """Return the page of a fault."""
-        return self._page("fault", status=status, page=None, said=said, code=status)
-
     def now(self, request: Request) -> Response:
         """Show the verdict, and the tasks of a person."""
         settings = self._settings
@@ -139,6 +85,7 @@ class ConsolePages:
         letters = self._letters.look()
         seen = Overview(workers(), doubts(), letters, owed(), pauses(), days())
         return self._page(
+            request,
             "now",
             page="",
             seen=seen,
@@ -148,7 +95,7 @@ class ConsolePages:
 
     def workers(self, request: Request) -> Response:
         """Show each worker and its slots, and the claims that dead ones have left."""
-        return self._page("workers", page="workers", found=workers_of(self._settings))
+        return self._page(request, "workers", page="workers", found=workers_of(self._settings))
 
     def requests(self, request: Request) -> Response:
         """Search requests."""
@@ -162,7 +109,13 @@ class ConsolePages:
             fault = str(error)
         states = [one.value for one in JournalState]
         return self._page(
-            "requests", page="requests", asked=asked, found=found, fault=fault, states=states
+            request,
+            "requests",
+            page="requests",
+            asked=asked,
+            found=found,
+            fault=fault,
+            states=states,
         )
 
     def request(self, request: Request) -> Response:
@@ -177,6 +130,7 @@ class ConsolePages:
             self._settings, name, ALL, ask_kafka=asks, advance=lambda read, total: None
         )
         return self._page(
+            request,
             "request",
             status=200 if report.is_known else 404,
             page="requests",
@@ -193,7 +147,7 @@ class ConsolePages:
         found = doubts_of(self._settings, ALL, limit=LISTED)
         names = [one.request_id for one in found.newest]
         commands = {one: resolve_commands(one, config=None) for one in names}
-        return self._page("doubts", page="doubts", found=found, commands=commands)
+        return self._page(request, "doubts", page="doubts", found=found, commands=commands)
 
     def letters(self, request: Request) -> Response:
         """Show the dead letters that may need a decision, counted and listed."""
@@ -204,7 +158,13 @@ class ConsolePages:
         open_ones = [one.request_id for one in newest if one.state == LetterState.OPEN]
         later = read(lambda: asked_anew(self._settings, open_ones))
         return self._page(
-            "letters", page="letters", board=board, chosen=chosen, later=later, options=_OPTIONS
+            request,
+            "letters",
+            page="letters",
+            board=board,
+            chosen=chosen,
+            later=later,
+            options=_OPTIONS,
         )
 
     def topics(self, request: Request) -> Response:
@@ -218,7 +178,13 @@ class ConsolePages:
         paused = {one.topic: one for one in pauses.value or ()}
         names = sorted({*lag, *paused, *self._settings.audit.topics})
         return self._page(
-            "topics", page="topics", names=names, lag=lag, paused=paused, facts=(pauses, found)
+            request,
+            "topics",
+            page="topics",
+            names=names,
+            lag=lag,
+            paused=paused,
+            facts=(pauses, found),
         )
 
     def actions(self, request: Request) -> Response:
@@ -226,11 +192,13 @@ class ConsolePages:
         before = request.query_params.get("before", "")
         with closing(Search.from_settings(self._settings)) as search:
             found = search.actions(most=LISTED, before=int(before) if _is_number(before) else None)
-        return self._page("actions", page="actions", found=found)
+        return self._page(request, "actions", page="actions", found=found)
 
     def audit(self, request: Request) -> Response:
         """Show the audit's days."""
-        return self._page("audit", page="audit", days=audit_days(self._settings.audit.output))
+        return self._page(
+            request, "audit", page="audit", days=audit_days(self._settings.audit.output)
+        )
 
     def report(self, request: Request) -> Response:
         """Return the audit's own page of a day."""
@@ -244,17 +212,6 @@ class ConsolePages:
     def _pauses(self) -> Any:
         with closing(Pauses.from_settings(self._settings)) as pauses:
             return pauses.paused()
-
-    def _page(self, name: str, *, page: str | None, status: int = 200, **facts: Any) -> Response:
-        shared = {
-            "menu": MENU,
-            "page": page,
-            "group": self._settings.kafka.group,
-            "version": __version__,
-            "now": epoch_ms(),
-        }
-        text = self._templates.get_template(f"{name}.html").render(**shared, **facts)
-        return HTMLResponse(text, status)
 
 
 # Of `onceward-dlq list`, by the names of conditions.

@@ -324,6 +324,22 @@ class AuditSection(Section):
     webhook_url: str = Field("", repr=False)
 
 
+class ConsoleSection(Section):
+    """`[console]`: the people who may look and act at `onceward-console`."""
+
+    users_file: str = ""
+    # Passwords and sessions never travel in the clear.
+    url: str = Field("", pattern=r"^(https://[^\s/?#@]+/?)?$")
+    session_s: Seconds = 43_200.0
+    proxy_addresses: Names = ()
+    proxy_header: str = "X-Forwarded-User"
+
+    @property
+    def host(self) -> str:
+        """The name and port of `url`, as a browser sends it; empty without one."""
+        return self.url.removeprefix("https://").removesuffix("/").lower()
+
+
 class AlertsSection(Section):
     """`[alerts]`: the webhooks a worker posts failures to; their URLs are secrets."""
 

@@ -26,6 +26,7 @@ from feedback.settings.sections import (
     AlertsSection,
     AuditSection,
     ClientSection,
+    ConsoleSection,
     JournalSection,
     KafkaSection,
     OutboxSection,
@@ -39,6 +40,7 @@ __all__ = [
     "AlertsSection",
     "AuditSection",
     "ClientSection",
+    "ConsoleSection",
     "HttpSection",
     "JournalSection",
     "KafkaSection",
@@ -72,6 +74,7 @@ class Settings(BaseSettings):
     worker: WorkerSection = WorkerSection()
     client: ClientSection = ClientSection()
     http: HttpSection = HttpSection()
+    console: ConsoleSection = ConsoleSection()
     outbox: OutboxSection = OutboxSection()
     audit: AuditSection = AuditSection()
     alerts: AlertsSection = AlertsSection()

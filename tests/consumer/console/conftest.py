@@ -5,11 +5,20 @@ from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 
+from consumer.console import people
 from consumer.console.app import app
 from feedback.settings.settings import Settings
 from tests.consumer.features.dead_letters.conftest import make_box as make_box
 from tests.producer_client.http.conftest import AppServer
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a password cost a millisecond."""
+    monkeypatch.setattr(people, "HASHER", PasswordHasher(1, 8, 1))
+
 
 Open = Callable[[Settings], httpx.Client]
 

@@ -12,11 +12,13 @@ from consumer.console.commands import cli
 from feedback.errors import ExitCode
 from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.kit.program import StartedProgram
+from tests.kit.settings import write_settings
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "console.example"])
-def test_it_listens_on_this_host_alone(host: str) -> None:
-    done = CliRunner().invoke(cli, ["--host", host])
+def test_it_listens_on_this_host_alone(host: str, tmp_path: Path) -> None:
+    config = write_settings(tmp_path)
+    done = CliRunner().invoke(cli, ["--host", host, "--config", str(config)])
     assert done.exit_code == ExitCode.USAGE
     assert f"--host {host}: the console asks nobody who they are" in done.stderr
 

@@ -1,0 +1,212 @@
+"""Who asks: a login that a signed cookie keeps, or a name that a proxy gives.
+
+A login is kept in the cookie alone, signed with a secret of this process: a console that is
+started anew asks everybody again. It counts as long as its person stands in the file with the same
+password, and its roles are those of the file. To log out deletes the cookie; to end a stolen one at
+once, change the password.
+
+Each form has a token that belongs to its login, and is taken from a page of this console alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from hashlib import sha256
+from hmac import compare_digest
+from urllib.parse import parse_qsl, urlsplit
+
+from itsdangerous import Signer
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.requests import Request
+
+from consumer.console.people import ANYBODY, People, Person, TooManyLogins
+from feedback.clock import epoch_ms
+from feedback.errors import SettingsError
+from feedback.logs import EventLog
+from feedback.settings.sections import ConsoleSection
+from feedback.web.hosts import is_loopback
+from feedback.web.proxy_header import ProxyHeader
+
+log = EventLog("onceward.console")
+
+Form = Mapping[str, str]
+# A preview carries the spans of all partitions.
+MOST_BYTES = 1_048_576
+MOST_FIELDS = 50
+OLD_FORM = "this form is not of your login: go back, load the page again, and send it once more"
+
+
+def require_safe(section: ConsoleSection, host: str) -> None:
+    """Return when the console may listen on an address.
+
+    Raises:
+        SettingsError: not without people, nor in the clear.
+    """
+    if section.proxy_addresses and not section.users_file:
+        raise SettingsError(
+            "[console] proxy_addresses needs users_file: it says what each person may do"
+        )
+    if is_loopback(host):
+        return
+    if not section.users_file:
+        raise SettingsError(
+            f"--host {host}: the console asks nobody who they are, so it listens on this host "
+            "alone; take 127.0.0.1 and come through a tunnel (ssh -L), or set [console] users_file"
+        )
+    if not section.url:
+        raise SettingsError(
+            f"--host {host}: passwords would travel in the clear; set [console] url to the "
+            "https:// address of a proxy that ends TLS"
+        )
+
+
+class Entrance:
+    """Knows who asks; any thread may call it.
+
+    Raises:
+        NotAvailable: the file of people cannot be read.
+        SettingsError: the section is wrong.
+    """
+
+    def __init__(self, section: ConsoleSection) -> None:
+        self._section = section
+        self._secret = secrets.token_hex(32)
+        self._people = People(section.users_file) if section.users_file else None
+        self._proxy = (
+            ProxyHeader(section.proxy_addresses, section.proxy_header, section="console")
+            if section.proxy_addresses
+            else None
+        )
+
+    @property
+    def asks(self) -> bool:
+        """Whether people have to say who they are."""
+        return self._people is not None
+
+    def signer(self, purpose: str) -> Signer:
+        """Return what signs texts of one purpose, for as long as this process lives."""
+        return Signer(self._secret, salt=f"onceward.console.{purpose}", digest_method=sha256)
+
+    def sessions(self) -> Middleware:
+        """Return the middleware that keeps logins in cookies."""
+        is_tls = bool(self._section.url)
+        return Middleware(
+            SessionMiddleware,
+            secret_key=self._secret,
+            session_cookie="__Host-onceward" if is_tls else "onceward",
+            max_age=int(self._section.session_s),
+            same_site="strict",
+            https_only=is_tls,
+        )
+
+    def person_of(self, request: Request) -> Person | None:
+        """Return the person who asks; None for one who has to log in.
+
+        Raises:
+            HTTPException: a proxy names somebody who is not in the file, or somebody else does.
+        """
+        if self._people is None:
+            return ANYBODY
+        name = self._named_by_proxy(request)
+        if name is not None:
+            found = self._people.find(name)
+            if found is None:
+                raise HTTPException(403, f"{name} is nobody who may use this console")
+            return found
+        session = request.session
+        found = self._people.find(str(session.get("name")))
+        is_over = epoch_ms() - session.get("at", 0) > self._section.session_s * 1000
+        return None if found is None or is_over or session.get("mark") != _mark(found) else found
+
+    def login(self, request: Request, form: Form) -> bool:
+        """Begin a login; say whether name and password are right.
+
+        Raises:
+            HTTPException: too many failed.
+        """
+        assert self._people is not None
+        name = form.get("name", "")
+        try:
+            person = self._people.login(name, form.get("password", ""))
+        except TooManyLogins as error:
+            raise HTTPException(429, str(error)) from error
+        if person is None:
+            log.warning("console.login_failed", address=_address(request))
+            return False
+        request.session.clear()
+        request.session.update(
+            name=person.name, mark=_mark(person), at=epoch_ms(), id=secrets.token_hex(16)
+        )
+        log.info("console.login", by=person.name, address=_address(request))
+        return True
+
+    def token_of(self, request: Request) -> str:
+        """Return the token of this login's forms; of nobody's, for the form to log in."""
+        whose = self._named_by_proxy(request) or request.session.get("id", "")
+        return self.signer("form").get_signature(whose).decode()
+
+    def require_own(self, request: Request, form: Form) -> None:
+        """Return when a form was sent from a page of this console and this login.
+
+        Raises:
+            HTTPException: another site sends it, or another login's page.
+        """
+        # Browsers say both; `Sec-Fetch-Site` cannot be set by a page.
+        site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+        ours = {request.headers.get("host", "").lower(), self._section.host} - {""}
+        if site not in (None, "same-origin") or (origin is not None and _host(origin) not in ours):
+            raise HTTPException(403, "another site has sent this form")
+        given = form.get("token", "").encode()
+        if not compare_digest(given, self.token_of(request).encode()):
+            raise HTTPException(403, OLD_FORM)
+
+    def _named_by_proxy(self, request: Request) -> str | None:
+        if self._proxy is None:
+            return None
+        try:
+            return self._proxy.name_of(request.headers, _address(request))
+        except ValueError as error:
+            raise HTTPException(403, str(error)) from error
+
+
+async def form_of(request: Request) -> Form:
+    """Return the fields of a form; of two of one name the last.
+
+    Raises:
+        HTTPException: it is none, or too long.
+    """
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise HTTPException(413, "this form is too long")
+    try:
+        fields = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MOST_FIELDS,
+        )
+    except ValueError:
+        raise HTTPException(400, "this is no form") from None
+    # Browsers end lines of a text with both.
+    return {name: value.replace("\r\n", "\n") for name, value in fields}
+
+
+def _mark(person: Person) -> str:
+    return sha256(person.hash.encode()).hexdigest()[:16]
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
+
+
+def _host(origin: str) -> str:
+    """Return the host and port of an origin; `null` has none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""

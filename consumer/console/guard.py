@@ -1,0 +1,108 @@
+"""The guard before each page: who looks is known, and who sends a form sent it from our page."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from consumer.console.entrance import Entrance, Form, form_of
+from consumer.console.people import Person
+from consumer.console.rendering import Page, Templates
+
+Act = Callable[[Request, Form, Person], Response]
+SEE_OTHER = 303
+LOGIN, LOGOUT = "/login", "/logout"
+
+
+class PageGuard:
+    """Lets those in who may be: any thread may call it."""
+
+    def __init__(self, entrance: Entrance, templates: Templates) -> None:
+        self._entrance = entrance
+        self._templates = templates
+
+    def looks(self, page: Page) -> Page:
+        """Return the page for whoever is known; others are led to the login."""
+
+        def asked(request: Request) -> Response:
+            person = self._entrance.person_of(request)
+            if person is None:
+                where = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+                return RedirectResponse(f"{LOGIN}?next={quote(where, safe='')}", SEE_OTHER)
+            self._welcome(request, person)
+            return page(request)
+
+        return asked
+
+    def acts(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
+        """Return the page that takes a form, from a page of ours and a person who is known."""
+
+        def asked(request: Request, form: Form) -> Response:
+            person = self._entrance.person_of(request)
+            if person is None or not self._entrance.asks:
+                raise HTTPException(403, "log in first: nobody knows who you are")
+            self._welcome(request, person)
+            self._entrance.require_own(request, form)
+            return act(request, form, person)
+
+        async def endpoint(request: Request) -> Response:
+            form = await form_of(request)
+            return await run_in_threadpool(asked, request, form)
+
+        return endpoint
+
+    def login_page(self, request: Request) -> Response:
+        """Show the form to log in; whoever is known already goes on."""
+        return self._login_page(request)
+
+    async def login(self, request: Request) -> Response:
+        """Take name and password."""
+        form = await form_of(request)
+        return await run_in_threadpool(self._login, request, form)
+
+    def logout(self, request: Request, form: Form, person: Person) -> Response:
+        """End the login of this browser."""
+        request.session.clear()
+        return RedirectResponse(LOGIN, SEE_OTHER)
+
+    def _login(self, request: Request, form: Form) -> Response:
+        if not self._entrance.asks:
+            raise HTTPException(403, "this console asks nobody who they are")
+        self._entrance.require_own(request, form)
+        if self._entrance.login(request, form):
+            return RedirectResponse(_within(form.get("next", "")), SEE_OTHER)
+        return self._login_page(request, failed=True)
+
+    def _login_page(self, request: Request, *, failed: bool = False) -> Response:
+        where = _within(request.query_params.get("next", ""))
+        if not failed and self._entrance.person_of(request) is not None:
+            return RedirectResponse(where, SEE_OTHER)
+        return self._templates.page(
+            request,
+            "login",
+            status=403 if failed else 200,
+            page=None,
+            failed=failed,
+            where=where,
+            token=self._entrance.token_of(request),
+            # Behind a link of another site a browser hides the cookie, once.
+            is_from_elsewhere=request.headers.get("sec-fetch-site") == "cross-site",
+        )
+
+    def _welcome(self, request: Request, person: Person) -> None:
+        request.state.person = person
+        request.state.token = self._entrance.token_of(request) if self._entrance.asks else ""
+
+
+def _within(where: str) -> str:
+    """Return a path of this console: another host's address becomes one.
+
+    >>> _within("//evil.example/x"), _within("/letters?topic=pay")
+    ('/evil.example/x', '/letters?topic=pay')
+    """
+    return "/" + where.lstrip("/\\ \t\r\n")

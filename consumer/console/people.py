@@ -1,0 +1,163 @@
+"""The people who may use the console: a file of users, with the roles of each.
+
+The file is read for each request: who is removed from it, or gets another password or role, is
+another person from the next request on.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from feedback.clock import monotonic_s
+from feedback.errors import SettingsError
+from feedback.settings.secret_files import SecretFile
+
+HASHER = PasswordHasher()
+SETTING = "[console] users_file"
+# In the place of a hash: the person has no password, and is named by a proxy.
+BY_PROXY = "-"
+LONGEST_NAME = 128
+LONGEST_PASSWORD = 1024
+# Of one name within this time; each failure further waits for the first to be so old.
+MOST_FAILURES = 5
+FAILURES_S = 300.0
+MOST_REMEMBERED = 1000
+# Each password that is looked at takes 64 MiB and tens of milliseconds.
+AT_ONCE = 2
+
+
+class ConsoleRole(StrEnum):
+    """What a person may do at the console; each may look."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    PAYLOAD_READER = "payload_reader"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person at the console.
+
+    Attributes:
+        name: as it is recorded with each action.
+        hash: of the password; a login ends when it changes.
+    """
+
+    name: str
+    roles: frozenset[ConsoleRole]
+    hash: str = BY_PROXY
+
+
+# Where nobody is asked. No role of it acts.
+ANYBODY = Person("", frozenset({ConsoleRole.VIEWER}))
+
+
+class TooManyLogins(Exception):
+    """Too many logins failed, or are looked at now."""
+
+
+def line_of(name: str, roles: Iterable[ConsoleRole], password: str | None) -> str:
+    """Return the line of a person; without a password a proxy has to name them.
+
+    Raises:
+        SettingsError: it is no name, or no password.
+    """
+    if not (0 < len(name) <= LONGEST_NAME and name.isprintable()) or set(name) & set("# "):
+        raise SettingsError(
+            f"a name has 1 to {LONGEST_NAME} printable characters, no blank and no #"
+        )
+    if password is not None and not 0 < len(password) <= LONGEST_PASSWORD:
+        raise SettingsError(f"a password has 1 to {LONGEST_PASSWORD} characters")
+    known = ",".join(sorted({ConsoleRole.VIEWER, *roles}))
+    return f"{name} {known} {BY_PROXY if password is None else HASHER.hash(password)}"
+
+
+def people_of(text: str) -> dict[str, Person]:
+    """Return the people of a file by their names. Pure.
+
+    Raises:
+        SettingsError: a line is none that `line_of` makes, or a name stands there twice.
+    """
+    found: dict[str, Person] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        try:
+            name, roles, hashed = words
+            person = Person(name, frozenset(map(ConsoleRole, roles.split(","))), hashed)
+        except ValueError:
+            raise SettingsError(
+                f"{SETTING}: line {number} is no NAME ROLES HASH: `onceward-console --user NAME` "
+                "prints one"
+            ) from None
+        if name in found:
+            raise SettingsError(f"{SETTING}: line {number} names {name} once more")
+        found[name] = person
+    return found
+
+
+class People:
+    """The people of a file; any thread may call it.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        NotAvailable: the file cannot be read.
+        SettingsError: it is none of people.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = SecretFile("console", SETTING, path)
+        # An unknown name takes as long as a known one.
+        self._nobodys = HASHER.hash(secrets.token_hex())
+        self._room = threading.BoundedSemaphore(AT_ONCE)
+        self._failures: deque[tuple[float, str]] = deque(maxlen=MOST_REMEMBERED)
+        self._now()
+
+    def find(self, name: str) -> Person | None:
+        """Return the person of this name; None where there is none now."""
+        return self._now().get(name)
+
+    def login(self, name: str, password: str) -> Person | None:
+        """Return the person with this name and password.
+
+        Raises:
+            TooManyLogins: this name has failed too often, or too many are looked at now.
+        """
+        self._require_few_failures(name)
+        if not self._room.acquire(blocking=False):
+            raise TooManyLogins("others log in just now: try again in a moment")
+        try:
+            person = self._now().get(name)
+            hashed = self._nobodys if person is None else person.hash
+            if self._is_of(password, hashed) and person is not None:
+                return person
+        finally:
+            self._room.release()
+        self._failures.append((monotonic_s(), name[:LONGEST_NAME]))
+        return None
+
+    def _now(self) -> Mapping[str, Person]:
+        return people_of(self._file.read())
+
+    def _is_of(self, password: str, hashed: str) -> bool:
+        try:
+            return HASHER.verify(hashed, password[: LONGEST_PASSWORD + 1])
+        except (VerificationError, InvalidHashError):
+            return False
+
+    def _require_few_failures(self, name: str) -> None:
+        since_s = monotonic_s() - FAILURES_S
+        failed = sum(at > since_s and one == name[:LONGEST_NAME] for at, one in [*self._failures])
+        if failed >= MOST_FAILURES:
+            raise TooManyLogins("too many logins of this name failed: try again in five minutes")

@@ -1,0 +1,98 @@
+"""The templates: each text is escaped and made printable."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from consumer.console.people import Person
+from consumer.dlq.dates import instant, moment
+from consumer.dlq.decoded import decoded
+from consumer.dlq.list_page import MESSAGE_LIMIT
+from consumer.ops.workers.page import age
+from feedback import __version__
+from feedback.clock import epoch_ms
+from feedback.console.plurals import counted
+from feedback.console.printable import printable
+
+KEY_LIMIT = 100
+
+# The address below `/`, the word in the list of pages, and the file of the template.
+MENU = (
+    ("", "Now"),
+    ("workers", "Workers"),
+    ("requests", "Requests"),
+    ("doubts", "Doubts"),
+    ("letters", "Dead letters"),
+    ("topics", "Topics"),
+    ("actions", "Actions"),
+    ("audit", "Audit"),
+)
+
+Page = Callable[[Request], Response]
+
+
+class Templates:
+    """Fills templates for one group.
+
+    Args:
+        group: its name.
+    """
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self._environment = _environment()
+
+    def page(
+        self, request: Request, name: str, *, page: str | None, status: int = 200, **facts: Any
+    ) -> Response:
+        """Return a page for the person who asks; one who is not known has no list of pages.
+
+        Args:
+            name: of the template.
+            page: below `/`; None for one that the list of pages does not have.
+        """
+        person: Person | None = getattr(request.state, "person", None)
+        shared = {
+            "menu": MENU if person is not None else (),
+            "page": page,
+            "group": self._group,
+            "version": __version__,
+            "now": epoch_ms(),
+            "person": person.name if person is not None else "",
+            "token": getattr(request.state, "token", ""),
+        }
+        text = self._environment.get_template(f"{name}.html").render(**shared | facts)
+        return HTMLResponse(text, status)
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader(__package__ or ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    made.filters |= {
+        "moment": moment,
+        "instant": instant,
+        "age": age,
+        "number": lambda one: f"{one:,}",
+        "counted": counted,
+        "shell": shlex.quote,
+        "short": lambda text: text if text is None else text[:MESSAGE_LIMIT],
+        "key": lambda raw: "" if raw is None else decoded(raw, limit=KEY_LIMIT).text,
+    }
+    return made
+
+
+def _shown(value: Any) -> Any:
+    # Markup, a subclass, was made of texts that came by here.
+    return printable(value) if type(value) is str else "" if value is None else value

@@ -1,0 +1,59 @@
+"""People of a console under test: their file, and their browsers."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from consumer.console.people import ConsoleRole, line_of
+from feedback.settings.settings import Settings
+
+PASSWORD = "correct horse, battery staple"
+ROLES = {
+    "vera": (),
+    "olga": (ConsoleRole.OPERATOR,),
+    "otto": (ConsoleRole.OPERATOR,),
+    "paul": (ConsoleRole.PAYLOAD_READER,),
+}
+
+
+@lru_cache
+def lines() -> str:
+    """Return the file of all of them; each has the same password."""
+    return "".join(f"{line_of(name, roles, PASSWORD)}\n" for name, roles in ROLES.items())
+
+
+def with_people(settings: Settings, folder: Path, **section: Any) -> Settings:
+    """Return settings of a console that these people may use."""
+    path = folder / "people"
+    path.write_text(lines())
+    given = {"users_file": str(path), **section}
+    return settings.model_copy(update={"console": settings.console.model_copy(update=given)})
+
+
+class Browser:
+    """A person's browser: its cookies, and what it sends with a form."""
+
+    def __init__(self, console: httpx.Client, **headers: str) -> None:
+        self.http = httpx.Client(base_url=console.base_url, timeout=console.timeout)
+        self.http.headers.update(headers)
+
+    def login(self, name: str, password: str = PASSWORD) -> httpx.Response:
+        """Log in."""
+        return self.send("/login", page="/login", name=name, password=password)
+
+    def token(self, page: str) -> str:
+        """Return the token of a page's forms."""
+        found = re.search(r'name="token" value="([^"]+)"', self.http.get(page).text)
+        return found[1] if found else ""
+
+    def send(self, path: str, *, page: str = "/audit", **fields: str) -> httpx.Response:
+        """Send a form with the token of a page, as a browser does."""
+        origin = str(self.http.base_url).rstrip("/")
+        headers = {"origin": origin, "sec-fetch-site": "same-origin"}
+        fields = {"token": self.token(page), **fields}
+        return self.http.post(path, data=fields, headers=headers)

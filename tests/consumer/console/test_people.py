@@ -1,0 +1,237 @@
+"""Who may come in, how long a login counts, and which forms are ours. No server is asked."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from consumer.console import entrance
+from consumer.console.commands import cli
+from consumer.console.entrance import require_safe
+from consumer.console.people import LONGEST_NAME, ConsoleRole, People, line_of, people_of
+from feedback.clock import epoch_ms
+from feedback.errors import ExitCode, NotAvailable, SettingsError
+from feedback.settings.sections import ConsoleSection
+from feedback.settings.settings import load
+from tests.consumer.console.conftest import Open
+from tests.consumer.console.people import PASSWORD, Browser, lines, with_people
+
+Browse = Callable[..., Browser]
+
+
+@pytest.fixture
+def browse(opened: Open, tmp_path: Path) -> Iterator[Browse]:
+    """Return a function that opens a console with people, and a browser before it."""
+    with ExitStack() as stack:
+
+        def made(headers: dict[str, str] | None = None, **section: Any) -> Browser:
+            console = opened(with_people(load(), tmp_path, **section))
+            browser = Browser(console, **headers or {})
+            stack.callback(browser.http.close)
+            return browser
+
+        yield made
+
+
+def test_who_is_not_logged_in_sees_the_login_alone(browse: Browse) -> None:
+    browser = browse()
+    answer = browser.http.get("/audit?x=1")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/login?next=%2Faudit%3Fx%3D1"
+    assert "set-cookie" not in answer.headers
+    assert "Audit" not in browser.http.get(answer.headers["location"]).text
+    assert browser.login("vera", "wrong").status_code == 403
+    assert browser.login("nobody").status_code == 403
+    assert browser.http.get("/audit").status_code == 303
+    # A cookie that this console has not signed.
+    forged = "eyJuYW1lIjogIm9sZ2EifQ==.aaaaaa.aaaaaaaaaaaaaaaaaaaaaaaaaaa"
+    assert browser.http.get("/audit", headers={"cookie": f"onceward={forged}"}).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "flags"),
+    [
+        ("", "onceward", {"httponly", "samesite=strict", "path=/", "max-age=43200"}),
+        (
+            "https://console.example",
+            "__Host-onceward",
+            {"httponly", "samesite=strict", "path=/", "max-age=43200", "secure"},
+        ),
+    ],
+)
+def test_a_login_is_a_cookie_that_no_script_and_no_other_site_gets(
+    browse: Browse, url: str, name: str, flags: set[str]
+) -> None:
+    host = url.removeprefix("https://")
+    browser = browse({"host": host} if host else {}, url=url)
+    token = browser.token("/login")
+    form = {"token": token, "name": "vera", "password": PASSWORD, "next": "//evil.example/"}
+    origin = url or str(browser.http.base_url).rstrip("/")
+    answer = browser.http.post("/login", data=form, headers={"origin": origin})
+    assert answer.status_code == 303 and answer.headers["location"] == "/evil.example/"
+    pair, *rest = answer.headers["set-cookie"].split("; ")
+    assert pair.startswith(f"{name}=") and {one.lower() for one in rest} == flags
+    page = browser.http.get("/audit", headers={"cookie": pair})
+    assert page.status_code == 200 and "vera" in page.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+        {"token": ""},
+        {"token": "of another login"},
+    ],
+)
+def test_a_form_that_another_page_sends_is_refused(browse: Browse, change: dict[str, str]) -> None:
+    browser = browse()
+    assert browser.login("olga").status_code == 303
+    assert browser.http.get("/audit").status_code == 200
+    ours = {"origin": str(browser.http.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
+    form = {"token": change.get("token", browser.token("/audit"))}
+    headers = ours | {name: one for name, one in change.items() if name != "token"}
+    assert browser.http.post("/logout", data=form, headers=headers).status_code == 403
+    assert browser.http.get("/audit").status_code == 200
+    assert browser.send("/logout").status_code == 303
+    assert browser.http.get("/audit").status_code == 303
+
+
+def test_a_form_of_one_login_is_not_one_of_another(browse: Browse) -> None:
+    one = browse()
+    other = Browser(one.http)
+    assert one.login("olga").status_code == other.login("olga").status_code == 303
+    assert one.send("/logout", token=other.token("/audit")).status_code == 403
+    assert one.send("/logout").status_code == 303
+    other.http.close()
+
+
+@pytest.mark.parametrize("change", ["removed", "password", "time"])
+def test_a_login_ends_with_its_time_its_password_and_its_person(
+    browse: Browse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    browser = browse(session_s=3600)
+    assert browser.login("vera").status_code == 303
+    assert browser.http.get("/audit").status_code == 200
+    rest = "".join(line for line in lines().splitlines(True) if not line.startswith("vera "))
+    if change == "removed":
+        (tmp_path / "people").write_text(rest)
+    elif change == "password":
+        (tmp_path / "people").write_text(rest + line_of("vera", (), "another"))
+    else:
+        monkeypatch.setattr(entrance, "epoch_ms", lambda: epoch_ms() + 3_601_000)
+    assert browser.http.get("/audit").status_code == 303
+
+
+def test_whose_logins_fail_too_often_waits_and_others_do_not(browse: Browse) -> None:
+    browser = browse()
+    answers = [browser.login("vera", f"guess {n}").status_code for n in range(6)]
+    assert answers == [403] * 5 + [429]
+    assert browser.login("vera").status_code == 429
+    assert browser.login("olga").status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("addresses", "name", "status"),
+    [
+        (["127.0.0.1"], "vera", 200),
+        (["127.0.0.1"], "somebody", 403),
+        (["127.0.0.1"], "vera, olga", 403),
+        (["10.0.0.0/8"], "vera", 403),
+        (["127.0.0.1"], None, 303),
+        ([], "vera", 303),
+    ],
+)
+def test_a_proxy_names_people_and_nobody_else_does(
+    browse: Browse, addresses: list[str], name: str | None, status: int
+) -> None:
+    headers = {} if name is None else {"x-forwarded-user": name}
+    browser = browse(headers, proxy_addresses=addresses)
+    assert browser.http.get("/audit").status_code == status
+    if status == 200:
+        assert browser.send("/logout").status_code == 303
+        assert browser.http.post("/logout", data={"token": ""}).status_code == 403
+
+
+def test_behind_a_link_of_another_site_a_login_counts_all_the_same(browse: Browse) -> None:
+    browser = browse()
+    assert browser.login("vera").status_code == 303
+    there = {"sec-fetch-site": "cross-site"}
+    # The browser hides the cookie; the page neither asks for a password nor sets another cookie.
+    with httpx.Client(base_url=browser.http.base_url) as stranger:
+        page = stranger.get("/login?next=/audit", headers=there)
+    assert 'href="/audit"' in page.text and "password" not in page.text
+    assert "set-cookie" not in page.headers
+
+
+@pytest.mark.parametrize(
+    ("section", "host", "said"),
+    [
+        ({}, "127.0.0.1", ""),
+        ({}, "0.0.0.0", "asks nobody who they are"),
+        ({"users_file": "people"}, "::1", ""),
+        ({"users_file": "people"}, "0.0.0.0", "in the clear"),
+        ({"users_file": "people", "url": "https://console.example"}, "0.0.0.0", ""),
+        ({"url": "https://console.example"}, "0.0.0.0", "asks nobody who they are"),
+        ({"proxy_addresses": ["10.0.0.7"]}, "127.0.0.1", "needs users_file"),
+    ],
+)
+def test_it_listens_elsewhere_with_people_and_tls_alone(
+    section: dict[str, Any], host: str, said: str
+) -> None:
+    if not said:
+        require_safe(ConsoleSection(**section), host)
+        return
+    with pytest.raises(SettingsError, match=said):
+        require_safe(ConsoleSection(**section), host)
+
+
+@pytest.mark.parametrize("url", ["http://a.example", "https://", "https://a@b", "https://a/b", "a"])
+def test_an_address_is_one_of_tls(url: str) -> None:
+    with pytest.raises(SettingsError, match="url"):
+        load(console={"url": url})
+
+
+@pytest.mark.parametrize(
+    "text", ["ann viewer", "ann king -", "ann viewer - -", "ann viewer -\nann operator -\n"]
+)
+def test_a_file_that_says_something_else_is_refused_and_its_line_named(
+    text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match=r"line [12]"):
+        people_of(text)
+    assert people_of("# people\n\n ann  viewer,operator  -\n")["ann"].roles >= {
+        ConsoleRole.OPERATOR
+    }
+    with pytest.raises(NotAvailable, match="users_file"):
+        People(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "#ann", "a\x1b", "a\u2028b", "x" * (LONGEST_NAME + 1)])
+def test_a_name_is_one_word(name: str) -> None:
+    with pytest.raises(SettingsError, match="a name has"):
+        line_of(name, (), None)
+
+
+def test_the_command_prints_a_line_that_the_console_takes(tmp_path: Path) -> None:
+    argv = ["--user", "zoë", "--role", "operator"]
+    done = CliRunner().invoke(cli, argv, input=f"{PASSWORD}\n")
+    assert done.exit_code == ExitCode.FINE and PASSWORD not in done.output
+    path = tmp_path / "people"
+    path.write_text(done.stdout)
+    people = People(str(path))
+    found = people.login("zoë", PASSWORD)
+    assert found is not None and ConsoleRole.OPERATOR in found.roles
+    assert people.login("zoë", f"{PASSWORD} ") is None
+    by_proxy = CliRunner().invoke(cli, ["--user", "ann", "--no-password"])
+    assert by_proxy.stdout == "ann viewer -\n"
+    path.write_text(by_proxy.stdout)
+    assert people.login("ann", "-") is None and people.login("ann", "") is None
