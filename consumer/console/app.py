@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from consumer.console.acts import Acts
 from consumer.console.entrance import Entrance
 from consumer.console.guard import LOGIN, LOGOUT, PageGuard
 from consumer.console.pages import ConsolePages
@@ -85,7 +86,17 @@ def app(settings: Settings) -> Starlette:
             code, said = 503, str(error)
         else:
             log.exception("page.failed", path=request.url.path)
-        return templates.page(request, "fault", status=code, page=None, said=said, code=code)
+        # Where a server has not answered, an action may have been done all the same.
+        heading = "Look before you try again" if code >= 500 else "Nothing was done"
+        return templates.page(
+            request,
+            "fault",
+            status=code,
+            page=None,
+            said=said,
+            code=code,
+            heading=heading if request.method == "POST" else _HEADINGS.get(code, _NOT_NOW),
+        )
 
     @asynccontextmanager
     async def lifespan(served: Starlette) -> AsyncIterator[None]:
@@ -97,6 +108,7 @@ def app(settings: Settings) -> Starlette:
             Route("/console.css", stylesheet),
             Route(LOGIN, guard.login_page),
             Route(LOGIN, guard.login, methods=["POST"]),
+            Route("/act/{act}", guard.acts(Acts(settings).carry_out), methods=["POST"]),
             Route(LOGOUT, guard.acts(guard.logout), methods=["POST"]),
             *(Route(path, guard.looks(page)) for path, page in pages.routes()),
         ],
@@ -108,3 +120,7 @@ def app(settings: Settings) -> Starlette:
         exception_handlers={HTTPException: failed, OncewardError: failed, Exception: failed},
         lifespan=lifespan,
     )
+
+
+_NOT_NOW = "This cannot be shown now"
+_HEADINGS = {403: "This is not for you", 404: "There is no such page"}

@@ -42,6 +42,10 @@ class ConsoleRole(StrEnum):
     PAYLOAD_READER = "payload_reader"
 
 
+# The role that each action takes.
+ROLE_OF = {"resolve": ConsoleRole.OPERATOR}
+
+
 @dataclass(frozen=True, slots=True)
 class Person:
     """A person at the console.

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from consumer.console.people import Person
+from consumer.console.people import ROLE_OF, Person
 from consumer.dlq.dates import instant, moment
 from consumer.dlq.decoded import decoded
 from consumer.dlq.list_page import MESSAGE_LIMIT
@@ -58,6 +58,7 @@ class Templates:
             page: below `/`; None for one that the list of pages does not have.
         """
         person: Person | None = getattr(request.state, "person", None)
+        roles = person.roles if person is not None else frozenset()
         shared = {
             "menu": MENU if person is not None else (),
             "page": page,
@@ -65,6 +66,7 @@ class Templates:
             "version": __version__,
             "now": epoch_ms(),
             "person": person.name if person is not None else "",
+            "may": lambda act: ROLE_OF[act] in roles,
             "token": getattr(request.state, "token", ""),
         }
         text = self._environment.get_template(f"{name}.html").render(**shared | facts)

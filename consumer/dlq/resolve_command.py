@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import ExitStack, closing
+from typing import NamedTuple
 
 import click
 
@@ -117,45 +118,101 @@ def resolve(
       onceward-dlq resolve 0198f0c0-… --succeeded --result '{"receipt": 7}' --because "a list"
       onceward-dlq resolve 0198f0c0-… --failed --because "the bank has no such charge"
     """
-    check_request_id(request_id)
     if not (succeeded or failed):
         raise click.UsageError("say --succeeded or --failed")
     refuse_beside("--succeeded", "--failed", "--code")
     refuse_beside("--failed", "--result")
-    if code is not None and not _CODE.match(code):
-        raise click.UsageError("--code: upper case letters, digits and _, like NOT_CHARGED")
-    given = _as_json(result)
     settings = settings_of(config)
+    done = resolve_doubt(
+        settings,
+        check_request_id(request_id),
+        has_succeeded=succeeded,
+        result=result_of(result),
+        code=code_of(code),
+        reason=because,
+        by=by,
+    )
+    say_source(settings, as_json=as_json)
+    if as_json:
+        state = None if done.row is None else done.row.state
+        words = {"request_id": request_id, "resolved": done.is_done, "status": state}
+        click.echo(json.dumps(words | {"told": done.is_told}))
+    else:
+        click.echo(_of_resolved(request_id, done))
+    return int(ExitCode.FINE if done.is_done else ExitCode.BAD_ANSWER)
+
+
+class Resolved(NamedTuple):
+    """The result of a person's decision about a doubt.
+
+    Args:
+        is_done: whether it was in doubt until now.
+        row: how it stands; None where the journal knows no such request.
+        is_told: whether its client can see it; a worker writes it else.
+        refusal: the fault of security for which Redis refused the status; empty for an outage.
+    """
+
+    is_done: bool
+    row: Row | None
+    is_told: bool
+    refusal: str
+
+
+def resolve_doubt(
+    settings: Settings,
+    request_id: str,
+    *,
+    has_succeeded: bool,
+    result: str | None,
+    code: str | None,
+    reason: str,
+    by: str,
+) -> Resolved:
+    """End the doubt about a request, and tell its client.
+
+    The decision and the person's name are one transaction. If the process dies before it, nothing
+    has happened; after it, a worker tells the client and writes the dead letter.
+
+    Args:
+        code: why it failed; without one `RESOLVED`.
+    """
     with ExitStack() as stack:
         decisions, statuses = opened_decisions(settings, stack)
         is_done, row = decisions.resolve(
             request_id,
-            has_succeeded=succeeded,
-            result=given,
-            code=None if succeeded else code or RESOLVED,
-            reason=because,
+            has_succeeded=has_succeeded,
+            result=result,
+            code=None if has_succeeded else code or RESOLVED,
+            reason=reason,
             by=by,
         )
         is_told = is_done and row is not None and statuses.row(row)
         if is_told and row is not None:
             decisions.note_published(row)
-    say_source(settings, as_json=as_json)
-    if as_json:
-        state = None if row is None else row.state
-        words = {"request_id": request_id, "resolved": is_done, "status": state, "told": is_told}
-        click.echo(json.dumps(words))
-    else:
-        away = statuses.refusal or "Redis is away"
-        told = "its client can see it" if is_told else f"{away}: a worker will write it there"
-        click.echo(_of_resolved(request_id, row, is_done=is_done, told=told))
-    return int(ExitCode.FINE if is_done else ExitCode.BAD_ANSWER)
+        return Resolved(is_done, row, is_told, statuses.refusal)
 
 
-def _as_json(result: str | None) -> str | None:
-    if result is None:
+def code_of(given: str | None) -> str | None:
+    """Return a code that a person gives.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if given is not None and not _CODE.match(given):
+        raise click.UsageError("--code: upper case letters, digits and _, like NOT_CHARGED")
+    return given
+
+
+def result_of(given: str | None) -> str | None:
+    """Return the JSON of a result that a person gives.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if given is None:
         return None
     try:
-        return json.dumps(json.loads(result, parse_constant=_no_number))
+        return json.dumps(json.loads(given, parse_constant=_no_number))
     except (ValueError, RecursionError):
         raise click.UsageError("--result is no JSON") from None
 
@@ -170,13 +227,16 @@ def opened_decisions(settings: Settings, stack: ExitStack) -> tuple[Decisions, R
     return decisions, stack.enter_context(opened_statuses(settings, decisions.journal_id()))
 
 
-def _of_resolved(request_id: str, row: Row | None, *, is_done: bool, told: str) -> str:
-    if row is None:
+def _of_resolved(request_id: str, done: Resolved) -> str:
+    if done.row is None:
         return f"{printable(request_id)}: the journal knows no such request"
-    if not is_done:
-        return f"{printable(request_id)} is {row.state}: only an IN_DOUBT request can be resolved"
-    letter = "" if row.state == JournalState.SUCCEEDED else "; a dead letter follows"
-    return f"{printable(request_id)} is {row.state}: {told}{letter}"
+    state = done.row.state
+    if not done.is_done:
+        return f"{printable(request_id)} is {state}: only an IN_DOUBT request can be resolved"
+    away = done.refusal or "Redis is away"
+    told = "its client can see it" if done.is_told else f"{away}: a worker will write it there"
+    letter = "" if state == JournalState.SUCCEEDED else "; a dead letter follows"
+    return f"{printable(request_id)} is {state}: {told}{letter}"
 
 
 COMMANDS = (resolve, expire)

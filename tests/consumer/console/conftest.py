@@ -7,7 +7,7 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from consumer.console import people
+from consumer.console import people as people_module
 from consumer.console.app import app
 from feedback.settings.settings import Settings
 from tests.consumer.features.dead_letters.conftest import make_box as make_box
@@ -17,7 +17,7 @@ from tests.producer_client.http.conftest import AppServer
 @pytest.fixture(autouse=True)
 def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a password cost a millisecond."""
-    monkeypatch.setattr(people, "HASHER", PasswordHasher(1, 8, 1))
+    monkeypatch.setattr(people_module, "HASHER", PasswordHasher(1, 8, 1))
 
 
 Open = Callable[[Settings], httpx.Client]
@@ -38,3 +38,10 @@ def opened() -> Iterator[Open]:
     """Return a function that opens a console."""
     with ExitStack() as consoles:
         yield lambda settings: consoles.enter_context(console_of(settings))
+
+
+@pytest.fixture
+def people(opened: Open) -> Iterator[ExitStack]:
+    """Keep browsers of people until the end, before that of their console."""
+    with ExitStack() as browsers:
+        yield browsers

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -57,3 +59,21 @@ class Browser:
         headers = {"origin": origin, "sec-fetch-site": "same-origin"}
         fields = {"token": self.token(page), **fields}
         return self.http.post(path, data=fields, headers=headers)
+
+
+@contextmanager
+def browsing(console: httpx.Client, **headers: str) -> Iterator[Browser]:
+    """Yield a browser of somebody."""
+    one = Browser(console, **headers)
+    with one.http:
+        yield one
+
+
+@contextmanager
+def logged_in(console: httpx.Client, *names: str) -> Iterator[tuple[Browser, ...]]:
+    """Yield the browsers of people who have logged in."""
+    with ExitStack() as stack:
+        found = tuple(stack.enter_context(browsing(console)) for _ in names)
+        for name, one in zip(names, found, strict=True):
+            assert one.login(name).status_code == 303
+        yield found

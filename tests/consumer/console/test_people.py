@@ -18,7 +18,7 @@ from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import load
 from tests.consumer.console.conftest import Open
-from tests.consumer.console.people import PASSWORD, Browser, lines, with_people
+from tests.consumer.console.people import PASSWORD, Browser, lines, logged_in, with_people
 
 Browse = Callable[..., Browser]
 
@@ -31,7 +31,7 @@ def browse(opened: Open, tmp_path: Path) -> Iterator[Browse]:
         def made(headers: dict[str, str] | None = None, **section: Any) -> Browser:
             console = opened(with_people(load(), tmp_path, **section))
             browser = Browser(console, **headers or {})
-            stack.callback(browser.http.close)
+            stack.enter_context(browser.http)
             return browser
 
         yield made
@@ -107,11 +107,10 @@ def test_a_form_that_another_page_sends_is_refused(browse: Browse, change: dict[
 
 def test_a_form_of_one_login_is_not_one_of_another(browse: Browse) -> None:
     one = browse()
-    other = Browser(one.http)
-    assert one.login("olga").status_code == other.login("olga").status_code == 303
-    assert one.send("/logout", token=other.token("/audit")).status_code == 403
+    assert one.login("olga").status_code == 303
+    with logged_in(one.http, "olga") as (other,):
+        assert one.send("/logout", token=other.token("/audit")).status_code == 403
     assert one.send("/logout").status_code == 303
-    other.http.close()
 
 
 @pytest.mark.parametrize("change", ["removed", "password", "time"])

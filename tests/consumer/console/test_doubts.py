@@ -1,0 +1,53 @@
+"""A person ends a doubt; of two the second is told who was quicker."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+from consumer.journal.actions import ActionKind
+from consumer.journal.lookup import Lookup
+from feedback.settings.settings import load
+from feedback.status import State
+from tests.consumer.console.conftest import Open
+from tests.consumer.console.people import Browser, logged_in, with_people
+from tests.consumer.console.test_pages import HOSTILE, text_of
+from tests.consumer.features.dead_letters.conftest import MakeBox
+
+
+def test_of_two_who_end_a_doubt_one_does_and_the_other_is_told(
+    make_box: MakeBox, opened: Open, tmp_path: Path, people: ExitStack
+) -> None:
+    stage = make_box("work").stage
+    stage.start()
+    doubtful = stage.client.send({"do": "doubt"}, topic=stage.topics["work"]).request_id
+    stage.final(doubtful)
+    settings = with_people(load(stage.config()), tmp_path)
+    vera, olga, otto = people.enter_context(logged_in(opened(settings), "vera", "olga", "otto"))
+    page = f"/requests/{doubtful}"
+    assert "End the doubt" not in text_of(vera.http.get(page))
+    assert "End the doubt" not in text_of(vera.http.get("/doubts"))
+    assert f"/requests/{doubtful}#resolve" in text_of(olga.http.get("/doubts"))
+
+    form = {"request_id": doubtful, "happened": "no", "because": HOSTILE, "last": doubtful[-4:]}
+    wrong = ({"last": "xxxx"}, {"because": "  "}, {"happened": "maybe"}, {"result": "1"})
+    for change in (*wrong, {"code": "lower"}, {"happened": "yes", "result": "{"}):
+        assert olga.send("/act/resolve", page=page, **form | change).status_code == 400, change
+    assert stage.final(doubtful).state is State.IN_DOUBT
+
+    def ends(browser: Browser, happened: str) -> tuple[int, str]:
+        answer = browser.send("/act/resolve", page=page, **form | {"happened": happened})
+        return answer.status_code, answer.text
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = [threads.submit(ends, olga, "no"), threads.submit(ends, otto, "yes")]
+    results = dict(zip(("olga", "otto"), (one.result() for one in answers), strict=True))
+    winner, loser = sorted(results, key=lambda name: results[name][0])
+    assert [results[winner][0], results[loser][0]] == [303, 409]
+    assert f"{winner} has resolved it" in results[loser][1]
+    final = State.FAILED if winner == "olga" else State.SUCCEEDED
+    assert stage.client.status(doubtful).state is final
+    with Lookup.from_settings(settings) as lookup:
+        (action,) = lookup.actions([doubtful])[doubtful]
+    assert (action.action, action.by, action.reason) == (ActionKind.RESOLVE, winner, HOSTILE)
+    assert winner in text_of(vera.http.get("/actions"))
+    assert text_of(vera.http.get(page)).count("End the doubt") == 0
