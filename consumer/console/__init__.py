@@ -1,4 +1,4 @@
-"""`onceward-console`: shows a group to a person on call, in a browser. It changes nothing.
+"""`onceward-console`: a group in a browser, for a person on call, who may act with a role for it.
 
 ```
 server ── app: hosts, headers, faults ── pages: one function a page ──▶ rendering, templates
@@ -8,8 +8,10 @@ server ── app: hosts, headers, faults ── pages: one function a page ─�
                                             └── audit_days, owed
 ```
 
-`guard` stands before each page: `entrance` knows who asks, by a cookie or a proxy's header, and
-which form is ours; `people` is the file of those who may.
+`guard` stands before each page: `entrance` knows the person, by a cookie or a proxy's header, and
+the forms of our own pages; `people` is the file of persons and roles. `acts` carries out actions:
+each calls the function of its command. `previews` are letters as a person has confirmed them, and
+`redrives` sends them back in threads.
 
 `facts` reads each server apart: a page shows all that is known, and names the server that is away.
 `needs` lists the tasks of a person, the most urgent first. `letter_index` is a table of the dead

@@ -1,10 +1,11 @@
-"""The console as a Starlette application: who may ask, the headers of each answer, its faults."""
+"""The console as a Starlette application: its hosts, the headers of each answer, its faults."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import resources
+from itertools import chain
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,6 +20,10 @@ from consumer.console.acts import Acts
 from consumer.console.entrance import Entrance
 from consumer.console.guard import LOGIN, LOGOUT, PageGuard
 from consumer.console.pages import ConsolePages
+from consumer.console.people import NotAllowed
+from consumer.console.previews import Previews
+from consumer.console.redrive_pages import RedrivePages
+from consumer.console.redrives import BackgroundRedrives
 from consumer.console.rendering import Templates
 from feedback.errors import OncewardError
 from feedback.logs import EventLog
@@ -72,6 +77,9 @@ def app(settings: Settings) -> Starlette:
     entrance = Entrance(settings.console)
     guard = PageGuard(entrance, templates)
     pages = ConsolePages(settings, templates)
+    redrives, previews = BackgroundRedrives(), Previews(settings)
+    redrive_pages = RedrivePages(settings, templates, redrives=redrives, previews=previews)
+    acts = Acts(settings, redrives=redrives, previews=previews, pages=redrive_pages)
     hosts = [*HOSTS, *filter(None, [settings.console.host.partition(":")[0]])]
     style = resources.files(__package__).joinpath("console.css").read_bytes()
 
@@ -82,6 +90,9 @@ def app(settings: Settings) -> Starlette:
         code, said = 500, "a fault of ours: its stack is in the log of the console"
         if isinstance(error, HTTPException):
             code, said = error.status_code, error.detail
+        elif isinstance(error, NotAllowed):
+            log.warning("console.refused", by=request.state.person.name, path=request.url.path)
+            code, said = 403, str(error)
         elif isinstance(error, OncewardError):
             code, said = 503, str(error)
         else:
@@ -102,25 +113,30 @@ def app(settings: Settings) -> Starlette:
     async def lifespan(served: Starlette) -> AsyncIterator[None]:
         yield
         pages.close()
+        redrives.close()
 
     return Starlette(
         routes=[
             Route("/console.css", stylesheet),
             Route(LOGIN, guard.login_page),
             Route(LOGIN, guard.login, methods=["POST"]),
-            Route("/act/{act}", guard.acts(Acts(settings).carry_out), methods=["POST"]),
+            Route("/act/{act}", guard.acts(acts.carry_out), methods=["POST"]),
             Route(LOGOUT, guard.acts(guard.logout), methods=["POST"]),
-            *(Route(path, guard.looks(page)) for path, page in pages.routes()),
+            *(
+                Route(path, guard.looks(page))
+                for path, page in chain(pages.routes(), redrive_pages.routes())
+            ),
         ],
         middleware=[
             Middleware(GuardedHeaders),
             Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
             entrance.sessions(),
         ],
-        exception_handlers={HTTPException: failed, OncewardError: failed, Exception: failed},
+        exception_handlers=dict.fromkeys((*_KNOWN, Exception), failed),
         lifespan=lifespan,
     )
 
 
+_KNOWN = (HTTPException, NotAllowed, OncewardError)
 _NOT_NOW = "This cannot be shown now"
 _HEADINGS = {403: "This is not for you", 404: "There is no such page"}

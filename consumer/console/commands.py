@@ -48,8 +48,8 @@ def cli(
 ) -> int:
     """Show workers, requests, doubts, dead letters and audits in a browser, until Ctrl-C.
 
-    Without [console] users_file it changes nothing, and asks nobody who they are: so it listens on
-    this host alone. From elsewhere come through a tunnel (ssh -L).
+    Without [console] users_file it changes nothing, and knows no persons: so it listens on this
+    host alone. From elsewhere come through a tunnel (ssh -L).
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Who asks: a login that a signed cookie keeps, or a name that a proxy gives.
+"""The person at a browser: by a login that a signed cookie keeps, or a name that a proxy gives.
 
 A login is kept in the cookie alone, signed with a secret of this process: a console that is
 started anew asks everybody again. It counts as long as its person stands in the file with the same
@@ -64,7 +64,7 @@ def require_safe(section: ConsoleSection, host: str) -> None:
 
 
 class Entrance:
-    """Knows who asks; any thread may call it.
+    """Knows the person at a browser; any thread may call it.
 
     Raises:
         NotAvailable: the file of people cannot be read.
@@ -83,11 +83,11 @@ class Entrance:
 
     @property
     def asks(self) -> bool:
-        """Whether people have to say who they are."""
+        """Whether people have to log in."""
         return self._people is not None
 
     def signer(self, purpose: str) -> Signer:
-        """Return what signs texts of one purpose, for as long as this process lives."""
+        """Return the signer of texts of one purpose, for as long as this process lives."""
         return Signer(self._secret, salt=f"onceward.console.{purpose}", digest_method=sha256)
 
     def sessions(self) -> Middleware:
@@ -103,10 +103,10 @@ class Entrance:
         )
 
     def person_of(self, request: Request) -> Person | None:
-        """Return the person who asks; None for one who has to log in.
+        """Return the person at a browser; None for one that has to log in.
 
         Raises:
-            HTTPException: a proxy names somebody who is not in the file, or somebody else does.
+            HTTPException: a proxy names a person that the file lacks, or another program does.
         """
         if self._people is None:
             return ANYBODY

@@ -1,4 +1,4 @@
-"""The guard before each page: who looks is known, and who sends a form sent it from our page."""
+"""The guard before each page: the person is known, and a form comes from a page of ours."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LOGIN, LOGOUT = "/login", "/logout"
 
 
 class PageGuard:
-    """Lets those in who may be: any thread may call it."""
+    """Lets known persons in; any thread may call it."""
 
     def __init__(self, entrance: Entrance, templates: Templates) -> None:
         self._entrance = entrance
         self._templates = templates
 
     def looks(self, page: Page) -> Page:
-        """Return the page for whoever is known; others are led to the login."""
+        """Return the page for known persons; others are led to the login."""
 
         def asked(request: Request) -> Response:
             person = self._entrance.person_of(request)
@@ -40,7 +40,7 @@ class PageGuard:
         return asked
 
     def acts(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
-        """Return the page that takes a form, from a page of ours and a person who is known."""
+        """Return the page that takes a form, from a page of ours and a known person."""
 
         def asked(request: Request, form: Form) -> Response:
             person = self._entrance.person_of(request)
@@ -57,7 +57,7 @@ class PageGuard:
         return endpoint
 
     def login_page(self, request: Request) -> Response:
-        """Show the form to log in; whoever is known already goes on."""
+        """Show the form to log in; a person that is known already goes on."""
         return self._login_page(request)
 
     async def login(self, request: Request) -> Response:

@@ -29,6 +29,7 @@ from consumer.dlq.timeline import timeline_of
 from consumer.dlq.timeline_page import event_words, holder_words
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
+from consumer.journal.redrive_rule import is_discarded
 from consumer.journal.searching import FoundRequests, RequestQuery, Search
 from consumer.ops.workers.reading import workers_of
 from feedback.clock import epoch_ms
@@ -139,6 +140,7 @@ class ConsolePages:
             holder=holder_words(report.holder),
             commands=next_commands(report),
             asks=asks,
+            is_discarded=is_discarded(report.actions, report.row),
             letters_below=list(reversed(report.letters)),
         )
 
@@ -165,6 +167,7 @@ class ConsolePages:
             chosen=chosen,
             later=later,
             options=_OPTIONS,
+            choices=_CHOICES,
         )
 
     def topics(self, request: Request) -> Response:
@@ -216,6 +219,8 @@ class ConsolePages:
 
 # Of `onceward-dlq list`, by the names of conditions.
 _OPTIONS = {"topic": "--topic", "reason": "--reason", "exception": "--class"}
+# The fields of `/choose`, by the names of conditions.
+_CHOICES = {"topic": "topic", "reason": "reason", "exception": "class"}
 _ASKED = ("id", "key", "topic", "state", "code", "since", "until")
 
 

@@ -1,7 +1,7 @@
 """The people who may use the console: a file of users, with the roles of each.
 
-The file is read for each request: who is removed from it, or gets another password or role, is
-another person from the next request on.
+The file is read for each request: a person that is removed from it, or gets another password or
+role, is another one from the next request on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AT_ONCE = 2
 
 
 class ConsoleRole(StrEnum):
-    """What a person may do at the console; each may look."""
+    """A right of a person at the console; each may look."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -43,7 +43,15 @@ class ConsoleRole(StrEnum):
 
 
 # The role that each action takes.
-ROLE_OF = {"resolve": ConsoleRole.OPERATOR}
+ROLE_OF = {
+    **dict.fromkeys(
+        (
+            *("resolve", "redrive", "resume_redrive", "pause_redrive", "cancel_redrive"),
+            *("discard", "undo_discard"),
+        ),
+        ConsoleRole.OPERATOR,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,22 @@ class Person:
 
 # Where nobody is asked. No role of it acts.
 ANYBODY = Person("", frozenset({ConsoleRole.VIEWER}))
+
+
+class NotAllowed(Exception):
+    """A person lacks the role that an action takes."""
+
+
+def require_role(person: Person, act: str) -> None:
+    """Return when a person may act so.
+
+    Raises:
+        NotAllowed: the person lacks the role.
+    """
+    role = ROLE_OF[act]
+    if role not in person.roles:
+        who = person.name or "nobody who is asked"
+        raise NotAllowed(f"{who} may not do this: it takes the role {role}")
 
 
 class TooManyLogins(Exception):

@@ -51,7 +51,7 @@ class Templates:
     def page(
         self, request: Request, name: str, *, page: str | None, status: int = 200, **facts: Any
     ) -> Response:
-        """Return a page for the person who asks; one who is not known has no list of pages.
+        """Return a page for the person of a request; without one it has no list of pages.
 
         Args:
             name: of the template.

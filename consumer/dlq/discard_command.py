@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 
 import click
@@ -26,6 +25,7 @@ from consumer.dlq.options import (
 )
 from consumer.dlq.reading import journaled_letters
 from consumer.dlq.redrive.endings import without_letter
+from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.progress import NO_LETTER, refused
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.resolve_command import opened_decisions
@@ -110,10 +110,23 @@ def discard(
     require_some(named, everything=everything)
     settings = settings_of(config)
     if undo:
-        undone = _undo(settings, named.filter.ids, by=by, because=because)
+        undone = undo_discard(settings, named.filter.ids, by=by, because=because)
         say_source(settings, as_json=as_json)
         return _print_undone(settings, undone, as_json=as_json, config=config)
-    discarding = partial(_discard, settings, named, by=by, because=because, takes_sent=again)
+
+    def discarding(*, is_trial: bool = False, within: OffsetSpans | None = None) -> DiscardPass:
+        with progress_bar("discarding") as advance, stopping_at_signals() as stopping:
+            return discard_letters(
+                settings,
+                named,
+                by=by,
+                because=because,
+                takes_sent=again,
+                how=How(stopping=stopping, on_progress=advance),
+                is_trial=is_trial,
+                within=within,
+            )
+
     within = None
     if dry_run or not (yes or named.is_one_id):
         trial = discarding(is_trial=True)
@@ -128,30 +141,39 @@ def discard(
     return _print_discarded(done, as_json=as_json)
 
 
-def _discard(
+def discard_letters(
     settings: Settings,
     named: Given,
     *,
     by: str,
     because: str,
-    takes_sent: bool,
+    how: How,
+    takes_sent: bool = False,
     is_trial: bool = False,
     within: OffsetSpans | None = None,
 ) -> DiscardPass:
+    """Discard the chosen failures, page by page.
+
+    If the process dies, those of the pages before are discarded and the others open.
+
+    Args:
+        takes_sent: see `Decisions.discard`.
+        is_trial: count them, and change nothing.
+        within: only letters in these spans: those that a person was asked about.
+    """
     ids = named.filter.ids
     only_ids = named.filter == Filter(ids=ids) and not named.dlqs and bool(ids)
     counts: Counter[str] = Counter()
     told: dict[str, str] = {}
     with ExitStack() as stack:
         decisions, _ = opened_decisions(settings, stack)
-        stopping = stack.enter_context(stopping_at_signals())
         taken = stack.enter_context(SeenNames())
         known = _known(settings, ids) if only_ids else []
         left = ids - {one.request_id for one in known}
         pages: Iterable[list[Candidate]] = [known]
         if not only_ids or left:
             rest = replace(named, filter=replace(named.filter, ids=left))
-            within, letters = stack.enter_context(_chosen(settings, rest, within))
+            within, letters = stack.enter_context(_chosen(settings, rest, within, how))
             pages = chain(pages, letters)
         for page in pages:
             results = decisions.discard(
@@ -165,17 +187,18 @@ def _discard(
                 counts[result] += 1
                 if one.request_id in ids and told.get(one.request_id) != TAKEN:
                     told[one.request_id] = result
-            if stopping.is_set():
+            if how.stopping.is_set():
                 break
-        is_cut = stopping.is_set()
+        is_cut = how.stopping.is_set()
     if not is_cut:
         told = dict.fromkeys(sorted(ids), NO_LETTER) | told
     return DiscardPass(counts, told, is_cut, within)
 
 
-def _undo(
+def undo_discard(
     settings: Settings, ids: Collection[str], *, by: str, because: str
 ) -> dict[str, Discarded]:
+    """Take the discards of requests back; return the result of each."""
     with ExitStack() as stack:
         decisions, _ = opened_decisions(settings, stack)
         return decisions.undo_discard(sorted(ids), by=by, reason=because)
@@ -197,14 +220,14 @@ def _print_undone(
         click.echo(json.dumps({"requests": results, "unfinished_redrives": unfinished}))
     else:
         for name, what in found.items():
-            click.echo(f"{printable(name)}: {_OF_UNDO[what]}")
+            click.echo(f"{printable(name)}: {UNDONE_WORDS[what]}")
         for line in unfinished_lines(redrives, config=config):
             click.echo(line)
     is_bad = any(what is not Discarded.UNDONE for what in found.values())
     return int(ExitCode.BAD_ANSWER if is_bad else ExitCode.FINE)
 
 
-_OF_UNDO = {
+UNDONE_WORDS = {
     Discarded.UNDONE: "it is open again",
     Discarded.NOT_DISCARDED: "it is not discarded, or something has happened to it since",
     Discarded.REPLACED: "a new request with other values takes its place",
@@ -220,19 +243,16 @@ def _known(settings: Settings, request_ids: Collection[str]) -> list[Candidate]:
 
 @contextmanager
 def _chosen(
-    settings: Settings, given: Given, within: OffsetSpans | None
+    settings: Settings, given: Given, within: OffsetSpans | None, how: How
 ) -> Iterator[tuple[OffsetSpans, Iterator[list[Candidate]]]]:
     """Yield the spans that are read, and the chosen letters in them, page by page."""
-    with (
-        journaled_letters(settings, topics=given.topics, dlqs=given.dlqs) as letters,
-        progress_bar("discarding") as advance,
-    ):
+    with journaled_letters(settings, topics=given.topics, dlqs=given.dlqs) as letters:
         spans = letters.spans(since_ms=given.filter.since_ms) if within is None else within
 
         def pages() -> Iterator[list[Candidate]]:
             for page in letters.pages(spans):
                 yield [candidate_of(one) for one in page.letters if given.filter.takes(one)]
-                advance(page.read, page.total)
+                how.on_progress(page.read, page.total)
 
         yield spans, pages()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -99,7 +99,7 @@ def filter_options(command: Command) -> Command:
     @wraps(command)
     def with_given(*arguments: Any, **options: Any) -> Any:
         chosen = {name: options.pop(name) for name in _NAMES}
-        return command(*arguments, given=_given(**chosen), **options)
+        return command(*arguments, given=given_of(**chosen), **options)
 
     decorated: Any = with_given
     for option in reversed(_OPTIONS):
@@ -118,20 +118,25 @@ def choosing_options(command: Command) -> Command:
     return filter_options(command)
 
 
-def _given(
+def given_of(
     *,
-    ids: tuple[str, ...],
-    reasons: tuple[str, ...],
-    codes: tuple[str, ...],
-    classes: tuple[str, ...],
-    topics: tuple[str, ...],
-    dlqs: tuple[str, ...],
-    since: str | None,
-    until: str | None,
-    text: str | None,
-    key: str | None,
-    states: tuple[str, ...],
+    ids: Iterable[str] = (),
+    reasons: Iterable[str] = (),
+    codes: Iterable[str] = (),
+    classes: Iterable[str] = (),
+    topics: Iterable[str] = (),
+    dlqs: Iterable[str] = (),
+    since: str | None = None,
+    until: str | None = None,
+    text: str | None = None,
+    key: str | None = None,
+    states: Iterable[str] = (),
 ) -> Given:
+    """Return the values of options as they choose letters; times are counted from now.
+
+    Raises:
+        SettingsError: a time is none, or they exclude each other.
+    """
     now_ms = epoch_ms()
     since_ms = None if since is None else moment_ms("since", since, now_ms=now_ms)
     until_ms = None if until is None else moment_ms("until", until, now_ms=now_ms)

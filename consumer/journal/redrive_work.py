@@ -221,6 +221,12 @@ class RedriveWork(Redrives):
         with self._session.transaction() as connection:
             self._write(connection, redrive_id, values)
 
+    def release(self, redrive_id: str) -> None:
+        """Note that this process, which lives on, has nothing of it under way any more."""
+        mine = (*self.named(redrive_id), redrive.c.owner == self.owner)
+        with self._session.transaction() as connection:
+            connection.execute(update(redrive).where(*mine).values(owner=None))
+
     def _write(
         self, connection: Connection, redrive_id: str, values: Mapping[str, str | None]
     ) -> None:

@@ -15,7 +15,7 @@ transaction.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -74,11 +74,13 @@ class How:
 
     Attributes:
         stopping: set to leave the rest.
+        on_begun: called with the redrive's id, once its row is this process's.
     """
 
     rate: float | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
     on_progress: Advance = lambda read, total: None
+    on_begun: Callable[[str], None] = lambda redrive_id: None
 
 
 class Redriving:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
+from consumer.dlq.letter import Letter
 from consumer.dlq.list_hints import MOST_ASKED, asked_anew
 from consumer.dlq.reading import journaled_letters
 from consumer.dlq.redrive.batch_sender import opened_statuses
@@ -27,6 +28,8 @@ from feedback.settings.settings import Settings
 
 STOPPED, REHEARSED = "stopped", "rehearsed"
 ASK_AGAIN_S = 0.5
+# A person is shown so many of the letters that would be sent.
+MOST_SHOWN = 20
 
 
 class NotResumed(OncewardError):
@@ -52,6 +55,7 @@ class Ending:
         twice: ids of letters that another redrive has sent too, meanwhile; not all of very many.
         later: the successes after the letters that would be sent; None where they were sent.
         seen: of a trial: the spans of the letters that were looked at.
+        first: of a trial: the first letters that would be sent.
     """
 
     redrive_id: str
@@ -66,6 +70,7 @@ class Ending:
     twice: list[str] = field(default_factory=list)
     twice_count: int = 0
     seen: OffsetSpans | None = None
+    first: list[Letter] = field(default_factory=list)
 
     @property
     def is_trial(self) -> bool:
@@ -160,19 +165,25 @@ def _left_to_send(stands: Redrive, plan: RedrivePlan, tools: Tools) -> Iterator[
                 yield one.request_id
 
 
-def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
+def rehearse(
+    settings: Settings, plan: RedrivePlan, *, how: How, within: OffsetSpans | None = None
+) -> Ending:
     """Count the letters that a redrive would send now, and look for later successes of their keys.
 
     Nothing is changed.
+
+    Args:
+        within: only letters in these spans.
     """
     answers = NamedResults(plan.filter.ids)
     all_letters = PageUnderWay(answers, {}, read=0, total=0)
     wish = plan.wish("")
     # One more than are asked about, so that it is seen that there are more.
     to_send: dict[str, None] = {}
+    first: list[Letter] = []
     is_cut = False
     with opened(settings, plan) as tools:
-        spans = tools.letters.spans(since_ms=plan.filter.since_ms)
+        spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         for page in tools.letters.pages(spans):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
             all_letters.add(READ, len(page.letters))
@@ -184,13 +195,16 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
                 all_letters.became(one.request_id, what)
                 if what == SENT and len(to_send) <= MOST_ASKED:
                     to_send[one.request_id] = None
+                if what == SENT and len(first) < MOST_SHOWN:
+                    first.append(one)
             how.on_progress(page.read, page.total)
             is_cut = how.stopping.is_set() and page.read < page.total
             if is_cut:
                 break
     later = asked_anew(settings, to_send)
     state = STOPPED if is_cut else REHEARSED
-    return Ending("", state, dict(all_letters.counts), answers.of_named, later=later, seen=spans)
+    counts = dict(all_letters.counts)
+    return Ending("", state, counts, answers.of_named, later=later, seen=spans, first=first)
 
 
 @contextmanager
@@ -213,6 +227,7 @@ def redrives_of(settings: Settings) -> RedriveWork:
 
 
 def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
+    how.on_begun(stands.redrive_id)
     redriving = Redriving(stands, tools, how)
     try:
         state = DONE if redriving.run() else STOPPED
@@ -221,6 +236,7 @@ def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
         if now is None or now.state != CANCELLED:
             raise
         state = CANCELLED
+        tools.work.release(stands.redrive_id)
     except NotAvailable as error:
         # The journal itself may be away: then the redrive can be resumed a little later.
         with suppress(OncewardError):

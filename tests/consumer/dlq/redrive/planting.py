@@ -32,19 +32,23 @@ def plant(
     partitions: int = 4,
     value_bytes: int = 1024,
     headers: Headers = (),
+    begin: int = 0,
 ) -> None:
     """Make a topic, its letters and their FAILED rows; their deadlines are long over.
 
     Args:
         headers: of the producer's.
+        begin: the number of the first letter; the topic is there already where that is not 0.
     """
     box = dead_letter_topic(topic, group)
-    with KafkaAdminClient(bootstrap_servers=kafka) as admin:
-        admin.create_topics([NewTopic(name, partitions, 1) for name in (topic, box)])
-        admin.wait_for_topics([topic, box])
+    if not begin:
+        with KafkaAdminClient(bootstrap_servers=kafka) as admin:
+            admin.create_topics([NewTopic(name, partitions, 1) for name in (topic, box)])
+            admin.wait_for_topics([topic, box])
     producer = KafkaProducer(bootstrap_servers=kafka, linger_ms=5, batch_size=262_144)
     engine = create_engine(journal_url, poolclass=NullPool)
-    made = _made(topic, letters, partitions=partitions, value_bytes=value_bytes, own=headers)
+    numbers = range(begin, begin + letters)
+    made = _made(topic, numbers, partitions=partitions, value_bytes=value_bytes, own=headers)
     while page := list(islice(made, PAGE)):
         for dead, record in page:
             written = headers_of(dead, record, group=group, raised=None)
@@ -63,11 +67,11 @@ def plant(
 
 
 def _made(
-    topic: str, letters: int, *, partitions: int, value_bytes: int, own: Headers
+    topic: str, numbers: range, *, partitions: int, value_bytes: int, own: Headers
 ) -> Iterator[tuple[OwedRow, Record]]:
     failed_at = epoch_ms() - GONE_MS
     filling = "x" * value_bytes
-    for number in range(letters):
+    for number in numbers:
         request_id = f"request-{number:08d}"
         value = json.dumps({"number": number, "filling": filling}).encode()
         key = b"%d" % number
@@ -104,3 +108,13 @@ def _row(request_id: str, record: Record, failed_at: int) -> Row:
         dead_letter_at=failed_at,
         voids=0,
     )
+
+
+def row_of(request_id: str, topic: str) -> Row:
+    """Return the row of a request whose letter was planted."""
+    (found,) = (
+        dead.row
+        for dead, _ in _made(topic, range(100), partitions=4, value_bytes=1024, own=())
+        if dead.row.request_id == request_id
+    )
+    return found

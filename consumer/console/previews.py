@@ -1,0 +1,133 @@
+"""Previews: the letters that an action would take, as they were shown and confirmed.
+
+A preview goes to the browser and back under a signature, so that the action takes the letters that
+were seen: by the filter, the spans of the letters that were counted, the count, and the later
+successes.
+Letters that fail after it are not part of it. Where any of it has changed, the person looks again.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from itsdangerous import BadData, URLSafeTimedSerializer
+
+from consumer.dlq.discard_command import discard_letters
+from consumer.dlq.letter import Letter
+from consumer.dlq.options import Given
+from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.plan import RedrivePlan
+from consumer.dlq.redrive.progress import SENT, refused
+from consumer.dlq.redrive.session import rehearse
+from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive_rule import IN_WORDS, Redrivable
+from feedback.errors import SettingsError
+from feedback.kafka.scan import OffsetSpan, OffsetSpans
+from feedback.settings.settings import Settings
+
+REDRIVE, DISCARD = "redrive", "discard"
+VALID_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The letters that an action would take.
+
+    Attributes:
+        kind: the action.
+        count: how many it would take.
+        left: the numbers of the chosen ones that it leaves, by the reason in words.
+        first: of a redrive, the first it would send.
+        later: the later requests of the same keys that have succeeded or may succeed.
+    """
+
+    kind: str
+    plan: RedrivePlan
+    count: int
+    spans: OffsetSpans
+    left: Mapping[str, int] = field(default_factory=dict)
+    first: list[Letter] = field(default_factory=list)
+    later: SucceededLater = NOTHING_LATER
+
+    @property
+    def given(self) -> Given:
+        """Its filter, as the commands have it."""
+        return Given(self.plan.filter, self.plan.topics, self.plan.dlqs)
+
+    @property
+    def seen(self) -> str:
+        """The facts that a person has seen besides the filter, in short."""
+        of, undecided = dict(self.later.of), dict(self.later.undecided)
+        facts = json.dumps([self.count, of, undecided, self.later.is_whole], sort_keys=True)
+        return sha256(facts.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A preview as a person has confirmed it; `seen` is `Preview.seen` of then."""
+
+    kind: str
+    plan: RedrivePlan
+    count: int
+    spans: OffsetSpans
+    seen: str
+
+
+class Previews:
+    """Makes previews of one group, and knows them again; any thread may call it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._seal = URLSafeTimedSerializer(secrets.token_hex(32))
+
+    def of(self, kind: str, plan: RedrivePlan, *, within: OffsetSpans | None = None) -> Preview:
+        """Return the letters that a redrive or a discard would take now; nothing is changed.
+
+        Args:
+            within: only letters in these spans.
+
+        Raises:
+            NotAvailable: Kafka or the journal is away.
+        """
+        if kind == REDRIVE:
+            found = rehearse(self._settings, plan, how=How(), within=within)
+            counts, count, spans = found.counts, found.counts.get(SENT, 0), found.seen
+            first, later = found.first, found.later or NOTHING_LATER
+        else:
+            given = Given(plan.filter, plan.topics, plan.dlqs)
+            trial = discard_letters(
+                self._settings, given, by="", because="", how=How(), is_trial=True, within=within
+            )
+            counts, count, spans = dict(trial.counts), trial.taken, trial.seen
+            first, later = [], NOTHING_LATER
+        left = {IN_WORDS[Redrivable(name)]: number for name, number in refused(counts).items()}
+        return Preview(kind, plan, count, spans or {}, left, first, later)
+
+    def sealed(self, preview: Preview) -> str:
+        """Return a preview as the text that a form carries."""
+        spans = [[*place, span.begin, span.end] for place, span in preview.spans.items()]
+        plan = preview.plan.to_json()
+        return str(self._seal.dumps([preview.kind, plan, preview.count, spans, preview.seen]))
+
+    def opened(self, text: str, kind: str) -> Confirmed:
+        """Return the preview that a form carries.
+
+        Raises:
+            SettingsError: this console has not made it, or long ago, or for another action.
+        """
+        try:
+            made, plan, count, spans, seen = self._seal.loads(text, max_age=VALID_S)
+        except BadData:
+            made = ""
+        if made != kind:
+            raise SettingsError("this preview is old, or not of this console: look again")
+        return Confirmed(kind, RedrivePlan.from_json(plan), count, _spans(spans), seen)
+
+
+def _spans(rows: list[Any]) -> OffsetSpans:
+    return {(topic, number): OffsetSpan(begin, end) for topic, number, begin, end in rows}

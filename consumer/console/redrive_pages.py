@@ -1,0 +1,147 @@
+"""The pages of redrives: the preview of one, all of them, and one with its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from consumer.console.people import require_role
+from consumer.console.previews import DISCARD, REDRIVE, Preview, Previews
+from consumer.console.redrives import BackgroundRedrives
+from consumer.console.rendering import Page, Templates
+from consumer.dlq.filter import Filter
+from consumer.dlq.options import given_of
+from consumer.dlq.redrive.endings import redrive_json
+from consumer.dlq.redrive.plan import RedrivePlan
+from consumer.dlq.redrive.session import asked_anew_since, redrives_of
+from consumer.dlq.unfinished import is_at_work, unfinished_of
+from consumer.journal.redrive_row import RUNNING, Redrive
+from feedback.errors import SettingsError
+from feedback.settings.settings import Settings
+
+LISTED = 50
+# The fields of the form, and the options of the commands.
+LISTS = {"id": "ids", "topic": "topics", "reason": "reasons", "code": "codes", "class": "classes"}
+TEXTS = {"since": "since", "until": "until", "contains": "text", "key": "key"}
+
+
+class RedrivePages:
+    """The pages of redrives of one group; any thread may call them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        templates: Templates,
+        *,
+        redrives: BackgroundRedrives,
+        previews: Previews,
+    ) -> None:
+        self._settings = settings
+        self._page = templates.page
+        self._redrives = redrives
+        self._previews = previews
+
+    def routes(self) -> Iterator[tuple[str, Page]]:
+        """Yield the path of each page, and the page."""
+        yield "/choose/{kind}", self.choose
+        yield "/redrives", self.redrives
+        yield "/redrives/{redrive_id}", self.redrive
+
+    def choose(self, request: Request) -> Response:
+        """Choose letters for an action by a filter, and preview it."""
+        kind = request.path_params["kind"]
+        if kind not in (REDRIVE, DISCARD):
+            raise HTTPException(404, "there is no such action")
+        require_role(request.state.person, kind)
+        asked = {name: request.query_params.get(name, "").strip() for name in (*LISTS, *TEXTS)}
+        options: dict[str, Any] = {TEXTS[name]: asked[name] for name in TEXTS if asked[name]}
+        options |= {LISTS[name]: [asked[name]] for name in LISTS if asked[name]}
+        try:
+            given = given_of(**options)
+        except SettingsError as error:
+            return self.chosen(request, kind, asked, None, said=str(error))
+        if given.filter == Filter() and "all" not in request.query_params:
+            return self.chosen(request, kind, asked, None)
+        plan = RedrivePlan(
+            given.filter, given.topics, given.dlqs, deadline_s=self._settings.client.deadline_s
+        )
+        return self.chosen(request, kind, asked, self._previews.of(kind, plan))
+
+    def chosen(
+        self,
+        request: Request,
+        kind: str,
+        asked: dict[str, str] | None,
+        preview: Preview | None,
+        *,
+        said: str = "",
+        status: int = 200,
+    ) -> Response:
+        """Return the page of a preview.
+
+        Args:
+            asked: the fields of the filter; None where they are not known any more.
+            said: why there is none, or why it is shown again.
+        """
+        sealed = self._previews.sealed(preview) if preview is not None else ""
+        return self._page(
+            request,
+            "choose",
+            status=status,
+            page="letters",
+            kind=kind,
+            asked=asked,
+            preview=preview,
+            sealed=sealed,
+            said=said,
+        )
+
+    def redrives(self, request: Request) -> Response:
+        """List the redrives, the latest first."""
+        with closing(redrives_of(self._settings)) as rows:
+            found = [_stands(one) for one in rows.latest(LISTED)]
+        unsent = {one.redrive_id: len(one.requests) for one in unfinished_of(self._settings)}
+        shown = [(one, redrive_json(one)) for one in found]
+        return self._page(request, "redrives", page="letters", redrives=shown, unsent=unsent)
+
+    def redrive(self, request: Request) -> Response:
+        """Show how far a redrive is, and its result."""
+        redrive_id = request.path_params["redrive_id"]
+        with closing(redrives_of(self._settings)) as rows:
+            found = rows.find(redrive_id)
+        if found is None:
+            raise HTTPException(404, f"there is no redrive {redrive_id}")
+        one = _stands(found)
+        here = self._redrives.find(redrive_id)
+        goes_on = "go-on" in request.query_params and one.owner is None
+        later = asked_anew_since(self._settings, redrive_id) if goes_on else None
+        return self._page(
+            request,
+            "redrive",
+            page="letters",
+            one=one,
+            facts=redrive_json(one),
+            plan=RedrivePlan.from_json(one.filter),
+            here=here,
+            progress=_progress(one),
+            later=later,
+            refreshes=one.owner is not None and "still" not in request.query_params,
+        )
+
+
+def _stands(one: Redrive) -> Redrive:
+    """Return a redrive without an owner that has certainly ended, or that is silent for long."""
+    is_running = one.state == RUNNING and is_at_work(one.owner, one.silent_ms)
+    return one if is_running else one._replace(owner=None)
+
+
+def _progress(one: Redrive) -> tuple[int, int]:
+    """Return how many of the letters it has read, and how many there are to read."""
+    total = sum(end - begin for begin, end in one.spans.values())
+    read = sum(one.positions.get(place, begin) - begin for place, (begin, _) in one.spans.items())
+    return read, total

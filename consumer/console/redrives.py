@@ -1,0 +1,121 @@
+"""Redrives that threads of this console carry out.
+
+The row of a redrive is in the journal before its person sees its page. Where the console dies
+- before that, nothing was begun;
+- after it, the redrive stands there as one that was cut off, and the journal names each request
+  that it may not have sent: `onceward-dlq redrive --resume`, or any console, goes on with it, and
+  sends none of them twice;
+- when it is asked to end, each redrive stops behind its batch under way, and can be gone on with.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.session import Ending
+from feedback.clock import monotonic_s
+from feedback.errors import OncewardError
+from feedback.logs import EventLog
+
+log = EventLog("onceward.console")
+
+AT_ONCE = 2
+# Longer than a batch takes; a redrive that is not done then is cut off.
+STOP_S = 10.0
+
+
+@dataclass
+class RedriveThread:
+    """A redrive of this process.
+
+    Attributes:
+        read, total: letters that were read of those to read.
+        fault: why it stopped before its end; empty while it runs, and where it was asked to.
+    """
+
+    stopping: threading.Event = field(default_factory=threading.Event)
+    read: int = 0
+    total: int = 0
+    is_at_work: bool = True
+    ending: Ending | None = None
+    fault: str = ""
+
+    def progressed(self, read: int, total: int) -> None:
+        """Note how far it is."""
+        self.read, self.total = read, total
+
+
+class BackgroundRedrives:
+    """The redrives of one console; any thread may call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._by_id: dict[str, RedriveThread] = {}
+
+    def start(self, work: Callable[[How], Ending], *, rate: float | None) -> str | None:
+        """Let a thread carry a redrive out; return its id as soon as its row is in the journal.
+
+        None where too many are at work.
+
+        Raises:
+            OncewardError: it could not be begun.
+        """
+        one = RedriveThread()
+        begun: Future[str] = Future()
+
+        def note(redrive_id: str) -> None:
+            self._by_id[redrive_id] = one
+            begun.set_result(redrive_id)
+
+        how = How(rate, one.stopping, one.progressed, note)
+        with self._lock:
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            if len(self._threads) >= AT_ONCE:
+                return None
+            # One that hangs does not hold up the end of the process: see above.
+            thread = threading.Thread(target=_carry, args=(work, how, one, begun), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return begun.result()
+
+    def find(self, redrive_id: str) -> RedriveThread | None:
+        """Return a redrive of this process; None where there is none."""
+        return self._by_id.get(redrive_id)
+
+    def pause(self, redrive_id: str) -> bool:
+        """Let a redrive of this process stop behind its batch; say whether it is at work here."""
+        one = self._by_id.get(redrive_id)
+        if one is None or not one.is_at_work:
+            return False
+        one.stopping.set()
+        return True
+
+    def close(self) -> None:
+        """Stop all, and wait for their batches under way."""
+        for one in [*self._by_id.values()]:
+            one.stopping.set()
+        until_s = monotonic_s() + STOP_S
+        for thread in self._threads:
+            thread.join(max(0.0, until_s - monotonic_s()))
+
+
+def _carry(work: Callable[[How], Ending], how: How, one: RedriveThread, begun: Future[str]) -> None:
+    try:
+        one.ending = work(how)
+        if not begun.done():
+            # It was done already when somebody wanted to go on with it.
+            begun.set_result(one.ending.redrive_id)
+    except Exception as error:
+        one.fault = str(error)
+        if not isinstance(error, OncewardError):
+            log.exception("redrive.failed")
+            one.fault = "a fault of ours: its stack is in the log of the console"
+        if not begun.done():
+            begun.set_exception(error)
+    finally:
+        one.is_at_work = False

@@ -1,0 +1,248 @@
+"""Letters are sent back and discarded as they were previewed; a console that dies loses nothing."""
+
+import os
+import re
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from html import unescape
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import NullPool, create_engine, insert
+
+from consumer.console.previews import DISCARD, REDRIVE
+from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.session import resume
+from consumer.journal.redrive_row import DONE
+from consumer.journal.tables import request
+from feedback.clock import epoch_ms
+from feedback.settings.settings import load
+from tests.consumer.console.conftest import Open
+from tests.consumer.console.people import Browser, browsing, lines, logged_in, with_people
+from tests.consumer.dlq.redrive.planted import Planted
+from tests.consumer.dlq.redrive.planting import plant, row_of
+from tests.eventually import eventually
+from tests.kit.databases import migrated
+from tests.kit.program import StartedProgram
+from tests.kit.settings import write_settings
+from tests.stack import Servers
+
+LETTERS = 6
+BECAUSE = "the bank is back <b>\u202e"
+Plant = Callable[..., Planted]
+
+
+@pytest.fixture
+def planted(servers: Servers, tmp_path: Path) -> Planted:
+    """Return a few letters of a group without a worker."""
+    url = f"sqlite:///{tmp_path}/journal.db"
+    migrated(url)
+    group, topic = f"group-{uuid.uuid4().hex}", f"topic-{uuid.uuid4().hex}"
+    users = tmp_path / "users"
+    users.write_text(lines())
+    sections = {
+        "kafka": {"bootstrap_servers": servers.kafka, "group": group},
+        "redis": {"url": servers.redis},
+        "journal": {"url": url},
+        "console": {"users_file": str(users)},
+    }
+    config = write_settings(tmp_path, sections)
+    plant(kafka=servers.kafka, journal_url=url, group=group, topic=topic, letters=LETTERS)
+    return Planted(load(config), config, topic)
+
+
+def more(planted: Planted, begin: int) -> None:
+    """Let one request more fail."""
+    settings = planted.settings
+    plant(
+        kafka=settings.kafka.bootstrap_servers,
+        journal_url=settings.journal.url,
+        group=settings.kafka.group,
+        topic=planted.topic,
+        letters=1,
+        begin=begin,
+    )
+
+
+def previewed(page: str) -> str:
+    """Return the preview that a page's form carries."""
+    (found,) = re.findall(r'name="preview" value="([^"]+)"', page)
+    return str(found)
+
+
+def redrive_of(answer: httpx.Response) -> str:
+    """Return the id of the redrive whose page an answer leads to."""
+    assert answer.status_code == 303, unescape(answer.text)
+    return answer.headers["location"].removeprefix("/redrives/")
+
+
+def ended(planted: Planted, redrive_id: str) -> None:
+    """Return when nobody is at work on a redrive."""
+    eventually(lambda: planted.redrive().owner is None, what=redrive_id, timeout_s=60)
+
+
+@pytest.fixture
+def olga(planted: Planted, opened: Open, people: ExitStack) -> Browser:
+    """Return the browser of an operator."""
+    (browser,) = people.enter_context(logged_in(opened(planted.settings), "olga"))
+    return browser
+
+
+def test_what_was_seen_is_sent_back_or_nothing(planted: Planted, olga: Browser) -> None:
+    where = "/choose/redrive?reason=BANK_CLOSED"
+    page = olga.http.get(where)
+    assert f"{LETTERS} dead letters" in page.text and "request-00000003" in page.text
+    seen = previewed(page.text)
+    # Meanwhile one fails, and another person discards one of those that were seen.
+    more(planted, LETTERS)
+    one = previewed(olga.http.get("/choose/discard?id=request-00000003").text)
+    done = olga.send("/act/discard", page=where, preview=one, because="refunded")
+    assert done.headers["location"] == "/requests/request-00000003"
+
+    answer = olga.send("/act/redrive", page=where, preview=seen, because=BECAUSE)
+    assert answer.status_code == 409 and f"{LETTERS} then, {LETTERS - 1} now" in answer.text
+    assert planted.redrives() == []
+    again = previewed(answer.text)
+    redrive_id = redrive_of(olga.send("/act/redrive", page=where, preview=again, because=BECAUSE))
+    ended(planted, redrive_id)
+    sent = {f"request-{number:08d}" for number in range(LETTERS)} - {"request-00000003"}
+    assert planted.sent(redrive_id) == Counter(sent)
+    stands = planted.redrive()
+    assert (stands.state, stands.by, stands.reason) == (DONE, "olga", BECAUSE)
+    of_it = [one for one in planted.actions() if one["redrive_id"] == redrive_id]
+    assert {one["by"] for one in of_it} == {"olga"} and len(of_it) == len(sent)
+    page = olga.http.get(f"/redrives/{redrive_id}")
+    assert "done" in page.text and "\u202e" not in page.text and "<b>\\u" not in page.text
+    assert redrive_id in olga.http.get("/redrives").text
+
+    # The discard is taken back, once.
+    undo = {"request_id": "request-00000003", "because": "not refunded"}
+    assert "Undo the discard" in olga.http.get("/requests/request-00000003").text
+    assert [olga.send("/act/undo_discard", **undo).status_code for _ in range(2)] == [303, 409]
+
+
+@pytest.mark.parametrize("kind", [REDRIVE, DISCARD])
+def test_a_preview_that_this_console_has_not_made_is_refused(
+    planted: Planted, olga: Browser, kind: str
+) -> None:
+    other = DISCARD if kind == REDRIVE else REDRIVE
+    of_other = previewed(olga.http.get(f"/choose/{other}?all=yes").text)
+    for forged in ("", "W10.aaa.bbb", of_other, of_other[:-1], "\x00"):
+        answer = olga.send(f"/act/{kind}", preview=forged, because=BECAUSE)
+        assert answer.status_code == 400 and "this preview is old" in answer.text
+    assert planted.redrives() == [] and planted.actions() == []
+    hostile = "</script><script>alert(1)</script>"
+    page = olga.http.get(f"/choose/{kind}", params={"reason": hostile, "since": "soon"})
+    assert "write 15m, 2h or 7d" in page.text and "<script" not in page.text
+    page = olga.http.get(f"/choose/{kind}", params={"reason": hostile})
+    assert "0 dead letters" in page.text and "<script" not in page.text
+    assert 'name="preview"' not in page.text
+
+
+def test_a_charge_twice_is_warned_of_and_asks_for_a_word(planted: Planted, olga: Browser) -> None:
+    where = "/choose/redrive?id=request-00000002"
+    before = previewed(olga.http.get(where).text)
+    now = epoch_ms()
+    row = row_of("request-00000002", planted.topic)._replace(
+        request_id="asked-anew",
+        state="SUCCEEDED",
+        code=None,
+        message=None,
+        offset=77,
+        claimed_at=now,
+        finished_at=now,
+        deadline_at=now + 60_000,
+    )
+    engine = create_engine(planted.settings.journal.url, poolclass=NullPool)
+    with engine.begin() as connection:
+        group = planted.settings.kafka.group
+        connection.execute(insert(request).values(group=group, **row._asdict()))
+    answer = olga.send("/act/redrive", page=where, preview=before, because=BECAUSE)
+    assert answer.status_code == 409 and "asked-anew" in answer.text
+    assert "may charge twice" in answer.text
+    form = {"preview": previewed(answer.text), "because": BECAUSE}
+    assert olga.send("/act/redrive", page=where, **form).status_code == 409
+    assert planted.redrives() == []
+    redrive_id = redrive_of(olga.send("/act/redrive", page=where, **form, all_the_same="yes"))
+    ended(planted, redrive_id)
+    assert planted.sent(redrive_id) == Counter(["request-00000002"])
+
+
+def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: Browser) -> None:
+    where = "/choose/redrive?all=yes"
+    form = {"preview": previewed(olga.http.get(where).text), "because": BECAUSE}
+    for rate in ("0", "nan", "inf", "fast", "-1"):
+        assert olga.send("/act/redrive", page=where, **form, rate=rate).status_code == 400, rate
+    redrive_id = redrive_of(olga.send("/act/redrive", page=where, **form, rate="0.1"))
+    page = f"/redrives/{redrive_id}"
+    assert "Pause" in olga.http.get(page).text
+    assert 'http-equiv="refresh"' in olga.http.get(page).text
+    assert 'http-equiv="refresh"' not in olga.http.get(f"{page}?still=yes").text
+    named = {"redrive_id": redrive_id}
+    assert olga.send("/act/pause_redrive", page=page, **named).status_code == 303
+    ended(planted, redrive_id)
+    assert olga.send("/act/pause_redrive", page=page, **named).status_code == 409
+    assert "stopped" in olga.http.get(page).text
+
+    assert "Letters a second" in olga.http.get(f"{page}?go-on=yes").text
+    named["because"] = "go on"
+    resumed = olga.send("/act/resume_redrive", page=page, **named, rate="0.1")
+    assert redrive_of(resumed) == redrive_id
+    assert olga.send("/act/cancel_redrive", page=page, **named).status_code == 303
+    eventually(lambda: "cancelled" in olga.http.get(page).text)
+    assert olga.send("/act/cancel_redrive", page=page, **named).status_code == 409
+    eventually(lambda: "Pause" not in olga.http.get(page).text, timeout_s=60)
+    assert redrive_of(olga.send("/act/resume_redrive", page=page, **named)) == redrive_id
+    eventually(lambda: planted.redrive().state == DONE, timeout_s=60)
+    assert set(planted.sent(redrive_id).values()) == {1}
+    assert len(planted.sent(redrive_id)) == LETTERS
+    nowhere = {"redrive_id": "nowhere", "because": "x"}
+    assert olga.send("/act/cancel_redrive", **nowhere).status_code == 409
+    assert olga.http.get("/redrives/nowhere").status_code == 404
+
+
+def test_a_killed_console_leaves_a_redrive_that_the_command_goes_on_with(
+    planted: Planted, tmp_path: Path
+) -> None:
+    argv = (sys.executable, "-m", "consumer.console", "--port", "0")
+    console = StartedProgram(
+        (*argv, "--config", str(planted.config)), log=tmp_path / "console.log", environ=os.environ
+    )
+    try:
+        url = f"http://127.0.0.1:{console.told('console.started')['port']}"
+        with httpx.Client(base_url=url, timeout=60) as client, browsing(client) as olga:
+            assert olga.login("olga").status_code == 303
+            where = "/choose/redrive?all=yes"
+            form = {"preview": previewed(olga.http.get(where).text), "because": BECAUSE}
+            answer = olga.send("/act/redrive", page=where, **form, rate="0.1")
+            redrive_id = redrive_of(answer)
+            # It stands in the journal as soon as there is an answer.
+            assert planted.redrive().redrive_id == redrive_id
+            eventually(lambda: planted.sent(redrive_id), timeout_s=60, what="a first letter")
+    finally:
+        console.kill()
+    assert planted.redrive().state == "running"
+    assert 0 < sum(planted.sent(redrive_id).values()) < LETTERS
+    ending = resume(planted.settings, redrive_id, by="otto", because=None, how=How())
+    assert ending.state == DONE
+    assert set(planted.sent(redrive_id).values()) == {1}
+    assert len(planted.sent(redrive_id)) == LETTERS
+
+
+def test_a_viewer_sees_redrives_and_no_button(
+    planted: Planted, opened: Open, people: ExitStack, tmp_path: Path
+) -> None:
+    settings = with_people(planted.settings, tmp_path)
+    vera, olga = people.enter_context(logged_in(opened(settings), "vera", "olga"))
+    for kind in (REDRIVE, DISCARD):
+        assert vera.http.get(f"/choose/{kind}?all=yes").status_code == 403
+    seen = {name: one.http.get("/letters").text for name, one in (("vera", vera), ("olga", olga))}
+    assert "/choose/redrive?all=yes" in unescape(seen["olga"])
+    assert "/choose/" not in seen["vera"]
+    for page in ("/redrives", "/requests/request-00000001"):
+        assert 'action="/act/' not in vera.http.get(page).text
+        assert "/choose/" not in vera.http.get(page).text
