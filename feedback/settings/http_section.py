@@ -9,6 +9,8 @@ from pydantic_settings import NoDecode
 
 from feedback.settings.sections import Names, Seconds, Section, split
 
+# As Kafka takes them.
+TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 Rate = Annotated[str, Field(pattern=r"^[1-9]\d{0,8}/(second|minute|hour)$")]
 
 
@@ -32,7 +34,7 @@ class HttpSection(Section):
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65_535)
-    topics: Annotated[dict[str, HttpTopic], NoDecode, BeforeValidator(_offered)] = Field(
+    topics: Annotated[dict[TopicName, HttpTopic], NoDecode, BeforeValidator(_offered)] = Field(
         default_factory=dict
     )
     outbox: bool = False

@@ -122,6 +122,10 @@ class EventStream(Response):
         request = Request(scope, receive)
         head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(head)
+        if request.method == "HEAD":
+            await self._parts.aclose()
+            await send({"type": "http.response.body", "body": b""})
+            return
         with self._metrics.streams.track_inprogress():
             async with aclosing(self._parts) as stream:
                 async for part in stream:

@@ -428,5 +428,7 @@ def test_offered_topics_are_a_list_or_a_table_with_the_rules_of_each() -> None:
     assert table.http.topics["seats"].schema_file == "seat.json"
     with pytest.raises(SettingsError, match=r"\[http\] topics.seats.keys: there is no such"):
         load(None, http={"topics": {"seats": {"keys": "optional"}}})
+    with pytest.raises(SettingsError, match=r"\[http\] topics.my seats"):
+        load(None, http={"topics": ["my seats"]})
     with pytest.raises(SettingsError, match=r"\[http\] submit_rate"):
         load(None, http={"submit_rate": "as many as there are"})

@@ -45,6 +45,12 @@ def _events(stream: httpx.Response) -> Iterator[dict[str, Any]]:
             yield {**fields, "data": json.loads(fields.pop("data"))}
 
 
+def test_who_asks_for_the_head_alone_gets_no_stream(quick: Served, place: str) -> None:
+    answer = quick.http.head(f"{place}/events")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["Content-Type"].startswith("text/event-stream")
+
+
 def test_a_stream_begins_with_the_status_tells_each_change_and_ends_after_the_last(
     quick: Served, place: str
 ) -> None:
