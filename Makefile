@@ -124,6 +124,10 @@ bench-journal-size: setup ## the journal on PostgreSQL with 10 million ended req
 bench-http: setup ## the front door: submissions, status reads, event streams; ARGS="--streams 1000"
 	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.http $(ARGS)
 
+.PHONY: bench-console
+bench-console: setup ## the console over 1,000,000 rows and 100,000 dead letters, and what it costs workers
+	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.console $(ARGS)
+
 .PHONY: bench-statuses
 bench-statuses: setup ## memory of a request's status in Redis, by state
 	$(RUN) -m tests.bench.statuses $(ARGS)
