@@ -33,7 +33,9 @@ from consumer.dlq.redrive.session import Ending, begin, redrives_of, resume
 from consumer.dlq.resolve_command import code_of, resolve_doubt, result_of
 from consumer.journal.actions import ActionKind
 from consumer.journal.lookup import Lookup
+from consumer.journal.pauses import Pauses
 from consumer.journal.redrive_rule import Discarded
+from consumer.journal.resolving import Decisions
 from feedback.errors import InvalidMessage, SettingsError
 from feedback.records.envelope import check_request_id
 from feedback.settings.settings import Settings
@@ -46,20 +48,26 @@ LOWEST_RATE = 0.1
 
 
 class Acts:
-    """Carries out the actions of people; any thread may call it."""
+    """Carries out the actions of people; any thread may call it.
+
+    Args:
+        show: returns the page of a request with its value and headers; see `with_payload`.
+    """
 
     def __init__(
         self,
         settings: Settings,
-        *,
         redrives: BackgroundRedrives,
         previews: Previews,
+        *,
         pages: RedrivePages,
+        show: Callable[[Request, str, Callable[[], None]], Response],
     ) -> None:
         self._settings = settings
         self._redrives = redrives
         self._previews = previews
         self._pages = pages
+        self._show = show
         self._by_name: Mapping[str, Callable[[Request, Form, str], Response]] = {
             "resolve": self._resolve,
             "redrive": self._redrive,
@@ -68,6 +76,8 @@ class Acts:
             "cancel_redrive": self._cancel_redrive,
             "discard": self._discard,
             "undo_discard": self._undo_discard,
+            "resume_topic": self._resume_topic,
+            "look": self._look,
         }
 
     def carry_out(self, request: Request, form: Form, person: Person) -> Response:
@@ -170,6 +180,28 @@ class Acts:
         if found is not Discarded.UNDONE:
             raise HTTPException(409, f"{request_id}: {UNDONE_WORDS[found]}")
         return _to_request(request_id)
+
+    def _resume_topic(self, request: Request, form: Form, by: str) -> Response:
+        topic = form.get("topic", "")
+        if not topic:
+            raise HTTPException(400, "say which topic")
+        with closing(Pauses.from_settings(self._settings)) as pauses:
+            if pauses.resume(topic, by=by) is None:
+                raise HTTPException(409, f"{topic} is not paused, or not any more")
+        return RedirectResponse("/topics", SEE_OTHER)
+
+    def _look(self, request: Request, form: Form, by: str) -> Response:
+        """Show the value and headers of a request, once the look is in the journal.
+
+        The page is the answer itself: another look is another action.
+        """
+        request_id = _request_of(form)
+
+        def record() -> None:
+            with closing(Decisions.from_settings(self._settings)) as decisions:
+                decisions.look(request_id, by=by)
+
+        return self._show(request, request_id, record)
 
     def _confirmed(self, form: Form, kind: str) -> Confirmed:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import resources
 from itertools import chain
@@ -24,16 +24,17 @@ from consumer.console.people import NotAllowed
 from consumer.console.previews import Previews
 from consumer.console.redrive_pages import RedrivePages
 from consumer.console.redrives import BackgroundRedrives
-from consumer.console.rendering import Templates
-from feedback.errors import OncewardError
+from consumer.console.rendering import Page, Templates
+from feedback.errors import ExitCode, OncewardError
 from feedback.logs import EventLog
+from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import Settings
 
 log = EventLog("onceward.console")
 
 # A page of another site reaches this server by a name of its own (DNS rebinding).
 HOSTS = ("127.0.0.1", "localhost", "::1", "[::1]")
-POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'"
+POLICY = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'"
 HEADERS = {
     "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -79,35 +80,7 @@ def app(settings: Settings) -> Starlette:
     pages = ConsolePages(settings, templates)
     redrives, previews = BackgroundRedrives(), Previews(settings)
     redrive_pages = RedrivePages(settings, templates, redrives=redrives, previews=previews)
-    acts = Acts(settings, redrives=redrives, previews=previews, pages=redrive_pages)
-    hosts = [*HOSTS, *filter(None, [settings.console.host.partition(":")[0]])]
-    style = resources.files(__package__).joinpath("console.css").read_bytes()
-
-    def stylesheet(request: Request) -> Response:
-        return Response(style, media_type="text/css")
-
-    def failed(request: Request, error: Exception) -> Response:
-        code, said = 500, "a fault of ours: its stack is in the log of the console"
-        if isinstance(error, HTTPException):
-            code, said = error.status_code, error.detail
-        elif isinstance(error, NotAllowed):
-            log.warning("console.refused", by=request.state.person.name, path=request.url.path)
-            code, said = 403, str(error)
-        elif isinstance(error, OncewardError):
-            code, said = 503, str(error)
-        else:
-            log.exception("page.failed", path=request.url.path)
-        # Where a server has not answered, an action may have been done all the same.
-        heading = "Look before you try again" if code >= 500 else "Nothing was done"
-        return templates.page(
-            request,
-            "fault",
-            status=code,
-            page=None,
-            said=said,
-            code=code,
-            heading=heading if request.method == "POST" else _HEADINGS.get(code, _NOT_NOW),
-        )
+    acts = Acts(settings, redrives, previews, pages=redrive_pages, show=pages.with_payload)
 
     @asynccontextmanager
     async def lifespan(served: Starlette) -> AsyncIterator[None]:
@@ -115,26 +88,60 @@ def app(settings: Settings) -> Starlette:
         pages.close()
         redrives.close()
 
+    looks = chain(pages.routes(), redrive_pages.routes())
     return Starlette(
         routes=[
-            Route("/console.css", stylesheet),
+            Route("/console.css", _stylesheet()),
             Route(LOGIN, guard.login_page),
             Route(LOGIN, guard.login, methods=["POST"]),
-            Route("/act/{act}", guard.acts(acts.carry_out), methods=["POST"]),
             Route(LOGOUT, guard.acts(guard.logout), methods=["POST"]),
-            *(
-                Route(path, guard.looks(page))
-                for path, page in chain(pages.routes(), redrive_pages.routes())
-            ),
+            Route("/act/{act}", guard.acts(acts.carry_out), methods=["POST"]),
+            *(Route(path, guard.looks(page)) for path, page in looks),
         ],
-        middleware=[
-            Middleware(GuardedHeaders),
-            Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
-            entrance.sessions(),
-        ],
-        exception_handlers=dict.fromkeys((*_KNOWN, Exception), failed),
+        middleware=_middleware(settings.console, entrance),
+        exception_handlers=dict.fromkeys((*_KNOWN, Exception), _failing(templates)),
         lifespan=lifespan,
     )
+
+
+def _middleware(section: ConsoleSection, entrance: Entrance) -> list[Middleware]:
+    hosts = [*HOSTS, *filter(None, [section.host.partition(":")[0]])]
+    return [
+        Middleware(GuardedHeaders),
+        Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
+        entrance.sessions(),
+    ]
+
+
+def _stylesheet() -> Page:
+    style = resources.files(__package__).joinpath("console.css").read_bytes()
+    return lambda request: Response(style, media_type="text/css")
+
+
+def _failing(templates: Templates) -> Callable[[Request, Exception], Response]:
+    def failed(request: Request, error: Exception) -> Response:
+        code, said = _fault(request, error)
+        # Where a server has not answered, an action may have been done all the same.
+        acted = "Look before you try again" if code >= 500 else "Nothing was done"
+        heading = acted if request.method == "POST" else _HEADINGS.get(code, _NOT_NOW)
+        was_sent = request.method == "POST" and code < 500
+        facts = {"said": said, "code": code, "heading": heading, "was_sent": was_sent}
+        return templates.page(request, "fault", status=code, page=None, **facts)
+
+    return failed
+
+
+def _fault(request: Request, error: Exception) -> tuple[int, str]:
+    """Return the status and the sentence of a fault; log those that nobody else knows."""
+    if isinstance(error, HTTPException):
+        return error.status_code, error.detail
+    if isinstance(error, NotAllowed):
+        log.warning("console.refused", by=request.state.person.name, path=request.url.path)
+        return 403, str(error)
+    if isinstance(error, OncewardError):
+        return 409 if error.exit_code is ExitCode.BAD_ANSWER else 503, str(error)
+    log.exception("page.failed", path=request.url.path)
+    return 500, "a fault of ours: its stack is in the log of the console"
 
 
 _KNOWN = (HTTPException, NotAllowed, OncewardError)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -18,12 +18,14 @@ from consumer.console.needs import Overview, last_judged, needs_of
 from consumer.console.owed import owed_late
 from consumer.console.rendering import Page, Templates
 from consumer.dlq.dates import moment_ms
+from consumer.dlq.decoded import decoded, header_text
 from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_hints import asked_anew
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.options import Given
+from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
 from consumer.dlq.timeline import timeline_of
 from consumer.dlq.timeline_page import event_words, holder_words
@@ -34,11 +36,13 @@ from consumer.journal.searching import FoundRequests, RequestQuery, Search
 from consumer.ops.workers.reading import workers_of
 from feedback.clock import epoch_ms
 from feedback.errors import InvalidMessage, SettingsError
-from feedback.records.envelope import check_request_id
+from feedback.records.envelope import Headers, check_request_id
 from feedback.settings.settings import Settings
 
 ALL = Given(Filter(), topics=frozenset(), dlqs=frozenset())
 LISTED = 100
+VALUE_LIMIT = 65_536
+HEADER_LIMIT = 2000
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; img-src data:"
@@ -121,15 +125,29 @@ class ConsolePages:
 
     def request(self, request: Request) -> Response:
         """Show all that is known of a request."""
-        name = request.path_params["request_id"]
+        return self._report(request, request.path_params["request_id"])
+
+    def with_payload(self, request: Request, name: str, record: Callable[[], None]) -> Response:
+        """Show a request with its value and headers.
+
+        Args:
+            record: called before anything is shown; not for a request that nobody knows.
+        """
+        return self._report(request, name, record)
+
+    def _report(
+        self, request: Request, name: str, record: Callable[[], None] | None = None
+    ) -> Response:
         try:
             check_request_id(name)
         except InvalidMessage as error:
             raise HTTPException(404, str(error)) from error
-        asks = "letters" in request.query_params
+        asks = record is not None or "letters" in request.query_params
         report = report_of(
             self._settings, name, ALL, ask_kafka=asks, advance=lambda read, total: None
         )
+        if record is not None and report.is_known:
+            record()
         return self._page(
             request,
             "request",
@@ -141,6 +159,7 @@ class ConsolePages:
             commands=next_commands(report),
             asks=asks,
             is_discarded=is_discarded(report.actions, report.row),
+            payload=_payload(report) if record is not None else None,
             letters_below=list(reversed(report.letters)),
         )
 
@@ -222,6 +241,21 @@ _OPTIONS = {"topic": "--topic", "reason": "--reason", "exception": "--class"}
 # The fields of `/choose`, by the names of conditions.
 _CHOICES = {"topic": "topic", "reason": "reason", "exception": "class"}
 _ASKED = ("id", "key", "topic", "state", "code", "since", "until")
+
+
+def _payload(report: RequestReport) -> dict[str, Any]:
+    """Return the value and headers of a request as texts, as far as anybody keeps them."""
+    headers: Headers = ()
+    if report.letters:
+        headers = report.letters[-1].headers
+    elif report.payload is not None:
+        headers = report.payload.headers
+    result = report.row.result if report.row is not None else None
+    return {
+        "value": decoded(report.value, limit=VALUE_LIMIT) if report.has_value else None,
+        "headers": [(name, header_text(raw, limit=HEADER_LIMIT)) for name, raw in headers],
+        "result": None if result is None else decoded(result.encode(), limit=VALUE_LIMIT),
+    }
 
 
 def _query(asked: dict[str, str]) -> RequestQuery:

@@ -47,10 +47,11 @@ ROLE_OF = {
     **dict.fromkeys(
         (
             *("resolve", "redrive", "resume_redrive", "pause_redrive", "cancel_redrive"),
-            *("discard", "undo_discard"),
+            *("discard", "undo_discard", "resume_topic"),
         ),
         ConsoleRole.OPERATOR,
     ),
+    "look": ConsoleRole.PAYLOAD_READER,
 }
 
 

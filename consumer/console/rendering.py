@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -89,6 +90,7 @@ def _environment() -> Environment:
         "number": lambda one: f"{one:,}",
         "counted": counted,
         "shell": shlex.quote,
+        "lines": lambda text: escape(printable(text, also="\n")),
         "short": lambda text: text if text is None else text[:MESSAGE_LIMIT],
         "key": lambda raw: "" if raw is None else decoded(raw, limit=KEY_LIMIT).text,
     }

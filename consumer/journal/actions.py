@@ -33,13 +33,16 @@ class ActionKind(StrEnum):
     UNDO = "undo"  # of a discard
     CANCEL = "cancel"  # a whole redrive, or its part in one request
     RESUME = "resume"  # a redrive
+    PAUSE_TOPIC = "pause_topic"
+    RESUME_TOPIC = "resume_topic"
+    LOOK = "look"  # at a payload
 
 
 class Action(NamedTuple):
     """One action of a person.
 
     Args:
-        request_id: None where it was done to a whole redrive.
+        request_id: None where it was done to a whole redrive, or to a topic, which `reason` names.
     """
 
     request_id: str | None

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, literal_column, null, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
+from consumer.journal.actions import ACTIONS, ActionKind, Deed, note
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.tables import pause
@@ -28,7 +29,9 @@ class PauseRow(NamedTuple):
 
 
 class Pauses(GroupJournal):
-    """The pauses of one group; see `GroupJournal`."""
+    """The pauses of one group; see `GroupJournal`. Each is noted with the actions of people."""
+
+    _shapes = (ACTIONS,)
 
     def paused(self) -> list[PauseRow]:
         """Return the pauses of now, by topic."""
@@ -40,13 +43,20 @@ class Pauses(GroupJournal):
         """Pause a topic; tell whether it was not paused before: else the first reason stands."""
         given = {"this_group": self._group, "this_topic": topic, "why": reason, "whose": by}
         with self._session.transaction() as connection:
-            return connection.execute(_pause(self._session.dialect), given).scalar() is not None
+            is_new = connection.execute(_pause(self._session.dialect), given).scalar() is not None
+            if is_new:
+                deed = Deed(None, None, f"{topic}: {reason}")
+                note(connection, self._group, [deed], ActionKind.PAUSE_TOPIC, by=by)
+        return is_new
 
     def resume(self, topic: str, *, by: str) -> PauseRow | None:
         """Let a topic go on; return the pause that has ended, None when there was none."""
         given = {"this_group": self._group, "this_topic": topic, "whose": by}
         with self._session.transaction() as connection:
             answer = connection.execute(_RESUME, given).one_or_none()
+            if answer is not None:
+                deed = Deed(None, None, topic)
+                note(connection, self._group, [deed], ActionKind.RESUME_TOPIC, by=by)
         return None if answer is None else PauseRow(*answer)
 
 

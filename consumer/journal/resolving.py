@@ -130,6 +130,14 @@ class Decisions(ActingJournal):
             note(connection, self._group, deeds, ActionKind.UNDO, by=by)
         return found
 
+    def look(self, request_id: str, *, by: str) -> None:
+        """Note that a person looks at the value and headers of a request."""
+        with self._session.transaction() as connection:
+            rows, _ = read(connection, self._group, [request_id])
+            generation = rows[request_id].generation if request_id in rows else None
+            deed = Deed(request_id, generation, None)
+            note(connection, self._group, [deed], ActionKind.LOOK, by=by)
+
     def note_published(self, row: Row) -> None:
         """Note that Redis was told how a request stands.
 
