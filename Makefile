@@ -40,6 +40,7 @@ setup: $(READY) ## a virtual environment, servers and broker jars, once
 test-setup: setup
 	$(RUN) -m tests.stack --install
 	$(RUN) -m tests.spark_audit.jars s3a
+	$(RUN) -m tests.kit.axe
 	$(RUN) -m tests.quick_starts broker
 
 .PHONY: demo

@@ -92,6 +92,7 @@ def plant(database_url: str, bootstrap_servers: str, planted: Planted) -> None:
                     headers=[
                         (REQUEST_ID, planted.failed(number).encode()),
                         (ATTEMPT, b"1"),
+                        (failure_headers.ORIGINAL_TOPIC, planted.topic.encode()),
                         (failure_headers.DLQ_REASON, b"BANK"),
                         (failure_headers.DLQ_CONSUMER_GROUP, planted.group.encode()),
                     ],

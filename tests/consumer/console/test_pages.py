@@ -75,7 +75,7 @@ def test_what_needs_a_person_is_named_and_each_request_has_its_page(
     stage.final(doubtful)
     stage.final(good)
     judged(tmp_path / "audit", _today(), "bad", ran_twice=2)
-    settings = _with_audit(load(stage.config()), tmp_path / "audit")
+    settings = with_audit(load(stage.config()), tmp_path / "audit")
     with closing(Pauses.from_settings(settings)) as pauses:
         pauses.pause(stage.topics["work"], reason=HOSTILE, by="ann@host")
     console = opened(settings)
@@ -172,6 +172,6 @@ def _today() -> str:
     return str(datetime.now(UTC).date())
 
 
-def _with_audit(settings: Settings, folder: Path) -> Settings:
+def with_audit(settings: Settings, folder: Path) -> Settings:
     audit = settings.audit.model_copy(update={"output": str(folder)})
     return settings.model_copy(update={"audit": audit})

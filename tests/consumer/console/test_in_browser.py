@@ -1,0 +1,169 @@
+"""What a person on call does in Chromium, click by click, and what axe-core finds on each page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+
+from consumer.journal.pauses import Pauses
+from feedback.settings.settings import load
+from tests.consumer.console.conftest import Open
+from tests.consumer.console.people import PASSWORD, with_people
+from tests.consumer.console.test_pages import HOSTILE, judged, with_audit
+from tests.consumer.features.dead_letters.conftest import MakeBox
+from tests.eventually import eventually
+from tests.kit.axe import violations
+from tests.kit.chromium import chromium
+
+pytestmark = pytest.mark.timeout(400)
+
+LETTERS = 4
+MOST_CLICKS = 5
+
+
+class OnCall:
+    """A person in front of a browser.
+
+    Attributes:
+        clicks: how often the person has clicked.
+    """
+
+    def __init__(self, browser: webdriver.Chrome, address: str) -> None:
+        self.browser = browser
+        self.clicks = 0
+        self._address = address
+
+    def opens(self, path: str = "/") -> None:
+        """Go to a page by its address."""
+        self.browser.get(self._address + path)
+
+    def clicks_on(self, words: str) -> None:
+        """Click on the link or the button with these words."""
+        text = f"contains(normalize-space(.), {_quoted(words)})"
+        self.browser.find_element(By.XPATH, f"//main//*[self::a or self::button][{text}]").click()
+        self.clicks += 1
+
+    def chooses(self, value: str) -> None:
+        """Choose one of the radio buttons."""
+        self.browser.find_element(By.CSS_SELECTOR, f"input[value={value}]").click()
+        self.clicks += 1
+
+    def types(self, name: str, text: str) -> None:
+        """Fill a field."""
+        self.browser.find_element(By.NAME, name).send_keys(text)
+
+    @property
+    def sees(self) -> str:
+        """The page's text."""
+        return str(self.browser.find_element(By.TAG_NAME, "main").text)
+
+
+def _quoted(words: str) -> str:
+    assert '"' not in words
+    return f'"{words}"'
+
+
+@contextmanager
+def on_call(address: str) -> Iterator[OnCall]:
+    """Yield an operator who has logged in."""
+    with chromium() as browser:
+        one = OnCall(browser, address)
+        one.opens()
+        one.types("name", "olga")
+        one.types("password", PASSWORD)
+        one.clicks_on("Log in")
+        one.clicks = 0
+        yield one
+
+
+class Trouble(NamedTuple):
+    """A console over failures of one cause and a doubt, with hostile texts among them."""
+
+    address: str
+    failed: list[str]
+    doubt: str
+
+
+@pytest.fixture
+def trouble(make_box: MakeBox, opened: Open, tmp_path: Path) -> Trouble:
+    """Return the console."""
+    box = make_box("work", "failing")
+    stage = box.stage
+    worker = stage.start()
+    failed = [
+        stage.client.send({"n": n}, topic=stage.topics["failing"], key=f"card-{n}").request_id
+        for n in range(LETTERS)
+    ]
+    doubt = stage.client.send({"do": "doubt"}, topic=stage.topics["work"], key=HOSTILE).request_id
+    box.closed(failed)
+    stage.final(doubt)
+    judged(tmp_path / "audit", "2026-11-25", "bad", ran_twice=2)
+    settings = with_audit(load(stage.config()), tmp_path / "audit")
+    with closing(Pauses.from_settings(settings)) as pauses:
+        pauses.pause(stage.topics["work"], reason=HOSTILE, by="ann@host")
+    assert worker.stop() == 0
+    console = opened(with_people(settings, tmp_path))
+    return Trouble(str(console.base_url).rstrip("/"), failed, doubt)
+
+
+def test_a_redrive_of_one_cause_and_the_end_of_a_doubt_take_five_clicks_each(
+    trouble: Trouble,
+) -> None:
+    with on_call(trouble.address) as olga:
+        olga.opens()
+        olga.clicks_on(f"{LETTERS} dead letters need")
+        olga.clicks_on("HANDLER_ERROR")
+        olga.clicks_on("Send these back")
+        assert all(one in olga.sees for one in trouble.failed)
+        olga.types("because", "the bank is back")
+        olga.clicks_on("Send")
+        assert olga.clicks <= MOST_CLICKS
+        eventually(lambda: f"{LETTERS} of {LETTERS} chosen" in olga.sees)
+
+        olga.clicks = 0
+        olga.opens()
+        olga.clicks_on("1 doubt waits")
+        olga.clicks_on("End the doubt")
+        assert trouble.doubt in olga.sees and "Idempotency key" in olga.sees
+        olga.chooses("yes")
+        olga.types("because", "the bank has it")
+        olga.types("last", trouble.doubt[-4:])
+        olga.clicks_on("End the doubt")
+        assert olga.clicks <= MOST_CLICKS
+        assert "SUCCEEDED" in olga.sees
+
+
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
+def test_axe_finds_nothing_and_no_page_does_what_its_policy_forbids(
+    trouble: Trouble, scheme: str
+) -> None:
+    letter = trouble.failed[0]
+    pages = (
+        *("", "workers", "requests", f"requests?id={letter[:8]}", f"requests/{letter}?letters=yes"),
+        *(f"requests/{trouble.doubt}", "doubts", "letters", "letters?reason=HANDLER_ERROR"),
+        *(f"choose/{act}?reason=HANDLER_ERROR" for act in ("redrive", "discard")),
+        *("redrives", "topics", "actions", "audit", "nowhere"),
+    )
+    with on_call(trouble.address) as olga:
+        olga.browser.get("data:text/html,<img src=x>")
+        assert "image-alt" in {one.rule for one in violations(olga.browser)}
+        use_scheme(olga.browser, scheme)
+        found = {}
+        for page in pages:
+            olga.opens(f"/{page}")
+            found[page] = violations(olga.browser)
+        said = olga.browser.get_log("browser")
+    assert {page: ones for page, ones in found.items() if ones} == {}
+    assert [one["message"] for one in said if one["source"] == "security"] == []
+
+
+def use_scheme(browser: webdriver.Chrome, scheme: str) -> None:
+    """Let pages be light or dark."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
