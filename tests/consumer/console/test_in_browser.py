@@ -25,6 +25,8 @@ pytestmark = pytest.mark.timeout(400)
 
 LETTERS = 4
 MOST_CLICKS = 5
+# For people to look at.
+SHOTS = Path("build") / "console"
 
 
 class OnCall:
@@ -112,6 +114,17 @@ def trouble(make_box: MakeBox, opened: Open, tmp_path: Path) -> Trouble:
     return Trouble(str(console.base_url).rstrip("/"), failed, doubt)
 
 
+def pages_of(trouble: Trouble) -> tuple[str, ...]:
+    """Return the addresses of all pages."""
+    letter = trouble.failed[0]
+    return (
+        *("", "workers", "requests", f"requests?id={letter[:8]}", f"requests/{letter}?letters=yes"),
+        *(f"requests/{trouble.doubt}", "doubts", "letters", "letters?reason=HANDLER_ERROR"),
+        *(f"choose/{act}?reason=HANDLER_ERROR" for act in ("redrive", "discard")),
+        *("redrives", "topics", "actions", "audit", "nowhere"),
+    )
+
+
 def test_a_redrive_of_one_cause_and_the_end_of_a_doubt_take_five_clicks_each(
     trouble: Trouble,
 ) -> None:
@@ -143,22 +156,15 @@ def test_a_redrive_of_one_cause_and_the_end_of_a_doubt_take_five_clicks_each(
 def test_axe_finds_nothing_and_no_page_does_what_its_policy_forbids(
     trouble: Trouble, scheme: str
 ) -> None:
-    letter = trouble.failed[0]
-    pages = (
-        *("", "workers", "requests", f"requests?id={letter[:8]}", f"requests/{letter}?letters=yes"),
-        *(f"requests/{trouble.doubt}", "doubts", "letters", "letters?reason=HANDLER_ERROR"),
-        *(f"choose/{act}?reason=HANDLER_ERROR" for act in ("redrive", "discard")),
-        *("redrives", "topics", "actions", "audit", "nowhere"),
-    )
     with on_call(trouble.address) as olga:
         olga.browser.get("data:text/html,<img src=x>")
         assert "image-alt" in {one.rule for one in violations(olga.browser)}
         use_scheme(olga.browser, scheme)
         found = {}
-        for page in pages:
+        for page in pages_of(trouble):
             olga.opens(f"/{page}")
             found[page] = violations(olga.browser)
-        said = olga.browser.get_log("browser")
+        said = olga.browser.get_log("browser")  # type: ignore[no-untyped-call]
     assert {page: ones for page, ones in found.items() if ones} == {}
     assert [one["message"] for one in said if one["source"] == "security"] == []
 
@@ -167,3 +173,22 @@ def use_scheme(browser: webdriver.Chrome, scheme: str) -> None:
     """Let pages be light or dark."""
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [360, 1600])
+def test_nothing_leaves_its_box_on_a_phone_and_on_a_wide_screen(
+    trouble: Trouble, width: int
+) -> None:
+    with on_call(trouble.address) as olga:
+        olga.browser.set_window_size(width, 900)
+        # A window of Chromium's is never as narrow as a phone.
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        olga.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        for page in pages_of(trouble):
+            olga.opens(f"/{page}")
+            name = page.partition("?")[0].replace("/", "-") or "now"
+            olga.browser.save_screenshot(str(SHOTS / f"{name[:16]}-{width}.png"))
+            wide = olga.browser.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= width, page
