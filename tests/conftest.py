@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from tests import failure_report
+from tests.kit.compiled_once import compile_once
 from tests.kit.databases import ReusedDatabase
 from tests.selection import in_order, mark_other_databases
 from tests.stack import Servers, Stack
@@ -26,6 +27,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("onceward")
+compile_once()
 
 
 @pytest.hookimpl(wrapper=True)

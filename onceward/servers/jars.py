@@ -13,6 +13,8 @@ from onceward.servers.packages import program
 
 POM = Path(__file__).with_name("pom.xml")
 FETCH_LIMIT_S = 300.0
+# As a formatted data folder has it.
+FEATURES = "bootstrap.checkpoint"
 
 
 def jars_folder() -> Path:
@@ -24,6 +26,11 @@ def jars_folder() -> Path:
 def classes_file() -> Path:
     """Return the file of the broker's classes, there or not; it goes with its jars."""
     return jars_folder() / "classes.jsa"
+
+
+def features_file() -> Path:
+    """Return the file of the features that a new cluster has, there or not; likewise."""
+    return jars_folder() / FEATURES
 
 
 def fetch_jars() -> bool:

@@ -1,6 +1,7 @@
 """Kafka in KRaft mode: brokers that are their own controllers (several: see `cluster`)."""
 
 import base64
+import shutil
 import signal
 import socket
 import uuid
@@ -12,7 +13,7 @@ from typing import ClassVar
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from onceward.servers.jars import classes_file, jars_folder
+from onceward.servers.jars import FEATURES, classes_file, features_file, jars_folder
 from onceward.servers.keeper import Command
 from onceward.servers.packages import program
 from onceward.servers.ports import HOST, free_port
@@ -71,12 +72,19 @@ class Broker:
         return self.advertised or f"{HOST}:{self.port}"
 
     def prepare(self, folder: Path) -> tuple[Command, ...]:
-        """Write the settings, return the formatting of the data folder."""
-        lines = [f"{name}={value}" for name, value in self._settings(folder).items()]
-        (folder / "server.properties").write_text("\n".join(lines) + "\n")
-        options = ["format", f"--cluster-id={self.cluster_id}", "-c", "server.properties"]
-        if not self.voters:
-            options.append("--standalone")
+        """Write the settings and format the data folder; return the command where a JVM must do it.
+
+        It writes two files, of which one is the same for all brokers: see `classes`.
+        """
+        _write_properties(folder / "server.properties", self._settings(folder))
+        data, kept = folder / "data", features_file()
+        if kept.exists():
+            data.mkdir()
+            shutil.copy(kept, data / FEATURES)
+            own = {"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)}
+            _write_properties(data / "meta.properties", own)
+            return ()
+        options = ("format", f"--cluster-id={self.cluster_id}", "-c", "server.properties")
         jvm = (FIRST_TIER, *_known_classes(), *JVM)
         argv = self._java(folder, jvm, "kafka.tools.StorageTool", *options)
         return (Command(argv=argv, folder=folder, log=folder / "format.log"),)
@@ -112,13 +120,13 @@ class Broker:
 
     def _settings(self, folder: Path) -> dict[str, str]:
         broker, controller = f"{HOST}:{self.port}", f"{HOST}:{self.controller_port}"
-        quorum = {"controller.quorum.bootstrap.servers": controller}
-        if self.voters:
-            voters = [f"{node}@{HOST}:{port}" for node, port in self.voters.items()]
-            quorum = {"controller.quorum.voters": ",".join(voters)}
+        voters = self.voters or {self.node_id: self.controller_port}
         own = {
             "process.roles": "broker,controller",
             "node.id": str(self.node_id),
+            "controller.quorum.voters": ",".join(
+                f"{node}@{HOST}:{port}" for node, port in voters.items()
+            ),
             "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "controller.listener.names": "CONTROLLER",
@@ -133,12 +141,16 @@ class Broker:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
         }
-        return own | quorum | dict(self.settings)
+        return own | dict(self.settings)
 
     def _java(self, folder: Path, options: tuple[str, ...], *main: str) -> tuple[str, ...]:
         # Compression libraries unpack themselves into the JVM's temporary folder.
         scratch = f"-Djava.io.tmpdir={folder}"
         return (program("java"), *options, scratch, "-cp", f"{jars_folder()}/*", *main)
+
+
+def _write_properties(file: Path, properties: Mapping[str, str]) -> None:
+    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
 
 
 def _known_classes() -> tuple[str, ...]:

@@ -21,13 +21,18 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any, NoReturn
+
+from kafka.protocol.api_message import ApiMessage
 
 MAX_REQUEST_BYTES = 1 << 20
 # What runs when it is imported: the entries of commands, and the road of migrations.
 ENTRIES = (".__main__", ".migrations.env")
 # SQLAlchemy imports them when it opens a journal.
 DRIVERS = ("sqlalchemy.dialects.sqlite.pysqlite", "sqlalchemy.dialects.postgresql.psycopg")
+# What kafka-python does not speak in its newest version.
+SPOKEN = {"Fetch": 12, "JoinGroup": 7, "OffsetFetch": 8, "OffsetCommit": 8}
 _FILES = 3
 _PARENT = os.getppid()
 # How soon it sees that its parent has ended.
@@ -147,6 +152,25 @@ def _say(asking: socket.socket, said: dict[str, int]) -> None:
     asking.send(json.dumps(said).encode())
 
 
+def _compile_messages() -> None:
+    """Have kafka-python write its code for all messages: each command would at their first use."""
+    for message in _below(ApiMessage):
+        kind = message.__name__.removesuffix("Request").removesuffix("Response")
+        for version in {message.max_version, SPOKEN.get(kind, message.max_version)} - {None}:
+            flexible = message.flexible_version_q(version)
+            if message.is_request():
+                message._struct.compiled_encode_into(version, flexible, flexible)
+            else:
+                made = message[None]
+                message._struct.compiled_decode_from(version, flexible, flexible, made)
+
+
+def _below(parent: Any) -> Iterator[Any]:
+    for one in parent.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
 def _import() -> None:
     """Import all of a command, and of the worker the parts that `run` alone imports."""
     for package in map(importlib.import_module, ("feedback", "producer_client", "consumer")):
@@ -155,6 +179,7 @@ def _import() -> None:
                 importlib.import_module(module.name)
     for module_name in DRIVERS:
         importlib.import_module(module_name)
+    _compile_messages()
 
 
 if __name__ == "__main__":

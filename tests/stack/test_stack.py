@@ -190,13 +190,19 @@ def test_only_what_is_not_given_is_started() -> None:
         assert servers.redis.startswith("redis://127.0.0.1:")
 
 
-def test_a_broker_has_its_classes_from_the_file_beside_its_jars() -> None:
+def test_a_broker_has_its_classes_and_features_from_the_files_beside_its_jars() -> None:
     install(["kafka"])
     write_classes()
     with Keeper() as keeper:
         running = launch(keeper, Broker)
         mapped = Path(f"/proc/{running.pid}/maps").read_text()
+        with KafkaAdminClient(bootstrap_servers=running.address) as admin:
+            features = admin.describe_features()
     assert str(classes_file()) in mapped
+    assert features.pop("kraft.version")  # of a quorum whose members may change
+    assert len(features) == 6
+    for name, one in features.items():  # as when its folder is formatted
+        assert one.get("finalized", (0, 0))[1] == one["supported"][1], name
 
 
 def test_a_port_taken_meanwhile_is_chosen_again() -> None:
