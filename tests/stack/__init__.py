@@ -23,7 +23,7 @@ Decisions, and what they cost:
   lost depends on the request, so that link is our own.
 - PostgreSQL keeps its default durability, and the broker of `python -m tests.stack` its full JIT:
   benchmarks run here too. A broker of tests compiles less (`--lean`): it is started more often
-  than it is busy.
+  than it is busy. Their PostgreSQL vacuums nothing by itself: plans stay as they were.
 """
 
 from onceward.servers.errors import StackError

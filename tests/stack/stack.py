@@ -22,6 +22,10 @@ KINDS: dict[str, Callable[[], Server]] = {
     "postgres": Postgres,
 }
 
+# Autovacuum would choose at any moment which index a test's statement takes, and JIT compiles what
+# a test makes dear on purpose.
+STILL = {"autovacuum": "off", "jit": "off"}
+
 
 class Stack:
     """Real servers on loopback ports of their own, with their data in one temporary folder.
@@ -51,7 +55,8 @@ class Stack:
         One that `environ` names is taken as it is and not started.
 
         Args:
-            full_jit: the broker serves more, and takes more of the processor to come to that.
+            full_jit: for long uses, as a benchmark. The broker serves more, and takes more of the
+                processor to come to that; PostgreSQL looks after its tables.
 
         Raises:
             StackError: a server is not installed or did not start; nothing is left running.
@@ -66,6 +71,8 @@ class Stack:
         keeper = Keeper()
         try:
             kinds = KINDS | {"kafka": partial(Broker, full_jit=full_jit)}
+            if not full_jit:
+                kinds["postgres"] = partial(Postgres, settings=STILL)
             running = _launch_all(keeper, {kind: kinds[kind] for kind in missing})
         except BaseException:
             keeper.close()
