@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 
 from consumer.console.facts import Known, read
 from consumer.console.letter_index import LetterIndex, LetterView
-from consumer.dlq.letter_state import LetterStates
+from consumer.dlq.letter_state import LetterState, LetterStates
+from consumer.dlq.list_hints import asked_anew
 from consumer.dlq.reading import journaled_letters
 from consumer.dlq.unfinished import unfinished_of
+from consumer.journal.later_successes import SucceededLater
 from consumer.journal.lookup import Lookup
 from consumer.journal.reopening import UnfinishedRedrive
 from feedback.clock import epoch_ms, monotonic_s
@@ -36,14 +38,20 @@ class Board:
     """The letters of one reading that conditions choose.
 
     Attributes:
+        later: the successes after the open letters that are listed.
         at: when the reading was begun.
         seconds: how long it took.
     """
 
     view: LetterView
+    later: Known[SucceededLater]
     unfinished: list[UnfinishedRedrive]
     at: int
     seconds: float
+
+
+_Conditions = tuple[tuple[str, str], ...]
+_Chosen = tuple[LetterView, Known[SucceededLater]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,9 @@ class _Refresh:
     unfinished: list[UnfinishedRedrive]
     at: int
     seconds: float
-    # Counting 100,000 letters takes half a second; the answer is the same until the next reading.
-    views: dict[tuple[tuple[str, str], ...], LetterView] = field(default_factory=dict)
+    # Counting 100,000 letters takes half a second, and so may the look for later requests of the
+    # same keys. The page says when it was.
+    views: dict[_Conditions, _Chosen] = field(default_factory=dict)
 
 
 class LetterBoard:
@@ -79,20 +88,26 @@ class LetterBoard:
         if last.value is None:
             return Known(None, last.why)
         done = last.value
-        return Known(Board(self._view(done, chosen or {}), done.unfinished, done.at, done.seconds))
+        view, later = self._chosen(done, chosen or {})
+        return Known(Board(view, later, done.unfinished, done.at, done.seconds))
 
     def close(self) -> None:
         """Begin no further reading; one at work ends with the process."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _view(self, done: _Refresh, chosen: Mapping[str, str]) -> LetterView:
+    def _chosen(self, done: _Refresh, chosen: Mapping[str, str]) -> _Chosen:
         name = tuple(chosen.items())
-        view = done.views.get(name)
-        if view is None:
-            view = self._index.view(chosen, most=LISTED, bars=BARS)
-            if len(done.views) < MOST_VIEWS:
-                done.views[name] = view
-        return view
+        found = done.views.get(name)
+        if found is None:
+            found = self._looked(chosen)
+            if not found[1].why and len(done.views) < MOST_VIEWS:
+                done.views[name] = found
+        return found
+
+    def _looked(self, chosen: Mapping[str, str]) -> _Chosen:
+        view = self._index.view(chosen, most=LISTED, bars=BARS)
+        open_ones = [one.request_id for one in view.newest if one.state == LetterState.OPEN]
+        return view, read(lambda: asked_anew(self._settings, open_ones))
 
     def _refreshed(self) -> Known[_Refresh]:
         with self._lock:
@@ -130,9 +145,10 @@ class LetterBoard:
             Lookup.from_settings(self._settings) as lookup,
         ):
             self._index.refresh(reader, LetterStates(lookup))
-        view = self._index.view({}, most=LISTED, bars=BARS)
+        everything = self._looked({})
         unfinished = unfinished_of(self._settings)
-        return _Refresh(unfinished, at, monotonic_s() - begun_s, {(): view})
+        views: dict[_Conditions, _Chosen] = {} if everything[1].why else {(): everything}
+        return _Refresh(unfinished, at, monotonic_s() - begun_s, views)
 
 
 _BEGUN: Known[_Refresh] = Known(None, "the dead letters are being read: look again in a moment")

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from consumer.console.audit_days import audit_days, report_file
-from consumer.console.facts import Readers, read
+from consumer.console.facts import Readers
 from consumer.console.letter_board import LetterBoard
 from consumer.console.letter_index import CONDITIONS
 from consumer.console.needs import Overview, last_judged, needs_of
@@ -21,8 +21,6 @@ from consumer.dlq.dates import moment_ms
 from consumer.dlq.decoded import decoded, header_text
 from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
 from consumer.dlq.filter import Filter
-from consumer.dlq.letter_state import LetterState
-from consumer.dlq.list_hints import asked_anew
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.options import Given
 from consumer.dlq.report import RequestReport
@@ -175,16 +173,12 @@ class ConsolePages:
         asked = ((name, request.query_params.get(name)) for name in CONDITIONS)
         chosen = {name: value for name, value in asked if value is not None}
         board = self._letters.look(chosen)
-        newest = board.value.view.newest if board.value else []
-        open_ones = [one.request_id for one in newest if one.state == LetterState.OPEN]
-        later = read(lambda: asked_anew(self._settings, open_ones))
         return self._page(
             request,
             "letters",
             page="letters",
             board=board,
             chosen=chosen,
-            later=later,
             options=_OPTIONS,
             choices=_CHOICES,
         )

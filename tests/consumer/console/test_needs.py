@@ -12,6 +12,7 @@ from consumer.console.letter_index import LetterView
 from consumer.console.needs import Overview, needs_of
 from consumer.console.owed import OwedLate
 from consumer.journal.doubts import NOTHING_UNSWEPT, UnsweptClaims, UnsweptFound
+from consumer.journal.later_successes import NOTHING_LATER
 from consumer.journal.pauses import PauseRow
 from consumer.journal.workers import HeldClaims
 from consumer.ops.workers.reading import WorkersFound
@@ -35,7 +36,7 @@ def found(*rows: WorkerRow, away: str | None = None) -> Known[WorkersFound]:
 def board(shown: int = 0) -> Known[Board]:
     """Return dead letters."""
     view = LetterView({}, shown, AT, AT, {}, [], [])
-    return Known(Board(view, [], AT, 0.1))
+    return Known(Board(view, Known(NOTHING_LATER), [], AT, 0.1))
 
 
 def days(*verdicts: str) -> Known[list[AuditDay]]:

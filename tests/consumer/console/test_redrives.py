@@ -36,6 +36,9 @@ BECAUSE = "the bank is back <b>\u202e"
 Plant = Callable[..., Planted]
 
 
+pytestmark = pytest.mark.usefixtures("no_given_servers")
+
+
 @pytest.fixture
 def planted(servers: Servers, tmp_path: Path) -> Planted:
     """Return a few letters of a group without a worker."""
