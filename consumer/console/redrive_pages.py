@@ -119,6 +119,8 @@ class RedrivePages:
         one = _stands(found)
         here = self._redrives.find(redrive_id)
         goes_on = "go-on" in request.query_params and one.owner is None
+        if goes_on:
+            require_role(request.state.person, "resume_redrive")
         later = asked_anew_since(self._settings, redrive_id) if goes_on else None
         return self._page(
             request,

@@ -17,9 +17,10 @@ from sqlalchemy import NullPool, create_engine, insert
 from consumer.console.previews import DISCARD, REDRIVE
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.session import resume
-from consumer.journal.redrive_row import DONE
+from consumer.journal.redrive_row import DONE, RUNNING
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
+from feedback.errors import ExitCode
 from feedback.settings.settings import load
 from tests.consumer.console.conftest import Open
 from tests.consumer.console.people import Browser, browsing, lines, logged_in, with_people
@@ -208,8 +209,9 @@ def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: 
     assert olga.http.get("/redrives/nowhere").status_code == 404
 
 
-def test_a_killed_console_leaves_a_redrive_that_the_command_goes_on_with(
-    planted: Planted, tmp_path: Path
+@pytest.mark.parametrize("end", ["killed", "asked"])
+def test_a_console_that_ends_leaves_a_redrive_that_the_command_goes_on_with(
+    planted: Planted, tmp_path: Path, end: str
 ) -> None:
     argv = (sys.executable, "-m", "consumer.console", "--port", "0")
     console = StartedProgram(
@@ -226,9 +228,13 @@ def test_a_killed_console_leaves_a_redrive_that_the_command_goes_on_with(
             # It stands in the journal as soon as there is an answer.
             assert planted.redrive().redrive_id == redrive_id
             eventually(lambda: planted.sent(redrive_id), timeout_s=60, what="a first letter")
+        if end == "asked":
+            assert console.stop() == ExitCode.FINE
     finally:
         console.kill()
-    assert planted.redrive().state == "running"
+    # Asked to end it leaves the redrive in order; killed it is known as gone by its process.
+    assert (planted.redrive().owner is None) == (end == "asked")
+    assert planted.redrive().state == RUNNING
     assert 0 < sum(planted.sent(redrive_id).values()) < LETTERS
     ending = resume(planted.settings, redrive_id, by="otto", because=None, how=How())
     assert ending.state == DONE
@@ -246,6 +252,11 @@ def test_a_viewer_sees_redrives_and_no_button(
     seen = {name: one.http.get("/letters").text for name, one in (("vera", vera), ("olga", olga))}
     assert "/choose/redrive?all=yes" in unescape(seen["olga"])
     assert "/choose/" not in seen["vera"]
-    for page in ("/redrives", "/requests/request-00000001"):
+    form = {"preview": previewed(olga.http.get("/choose/redrive?all=yes").text), "because": "x"}
+    redrive_id = redrive_of(olga.send("/act/redrive", **form))
+    ended(planted, redrive_id)
+    one = f"/redrives/{redrive_id}"
+    assert vera.http.get(f"{one}?go-on=yes").status_code == 403
+    for page in ("/redrives", one, "/requests/request-00000001"):
         assert 'action="/act/' not in vera.http.get(page).text
         assert "/choose/" not in vera.http.get(page).text
