@@ -231,9 +231,14 @@ class ConsolePages:
 
 
 # Of `onceward-dlq list`, by the names of conditions.
-_OPTIONS = {"topic": "--topic", "reason": "--reason", "exception": "--class"}
+_OPTIONS = {
+    "topic": "--topic",
+    "reason": "--reason",
+    "exception": "--class",
+    "message": "--message",
+}
 # The fields of `/choose`, by the names of conditions.
-_CHOICES = {"topic": "topic", "reason": "reason", "exception": "class"}
+_CHOICES = {"topic": "topic", "reason": "reason", "exception": "class", "message": "message"}
 _ASKED = ("id", "key", "topic", "state", "code", "since", "until")
 
 

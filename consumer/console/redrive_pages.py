@@ -26,7 +26,14 @@ from feedback.settings.settings import Settings
 
 LISTED = 50
 # The fields of the form, and the options of the commands.
-LISTS = {"id": "ids", "topic": "topics", "reason": "reasons", "code": "codes", "class": "classes"}
+LISTS = {
+    "id": "ids",
+    "topic": "topics",
+    "reason": "reasons",
+    "code": "codes",
+    "class": "classes",
+    "message": "messages",
+}
 TEXTS = {"since": "since", "until": "until", "contains": "text", "key": "key"}
 
 
@@ -58,7 +65,9 @@ class RedrivePages:
         if kind not in (REDRIVE, DISCARD):
             raise HTTPException(404, "there is no such action")
         require_role(request.state.person, kind)
-        asked = {name: request.query_params.get(name, "").strip() for name in (*LISTS, *TEXTS)}
+        asked = {name: request.query_params.get(name, "") for name in (*LISTS, *TEXTS)}
+        # A message may end with a blank, and is compared whole.
+        asked |= {name: asked[name].strip() for name in asked if name != "message"}
         options: dict[str, Any] = {TEXTS[name]: asked[name] for name in TEXTS if asked[name]}
         options |= {LISTS[name]: [asked[name]] for name in LISTS if asked[name]}
         try:

@@ -10,6 +10,7 @@ from consumer.dlq.dates import moment
 from consumer.dlq.dialects.reading import simple_name
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState
+from consumer.dlq.tally import message_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Filter:
 
     Attributes:
         classes: exception classes, whole or without their package.
+        messages: the exception's messages, as `message_kind` writes them.
         text: part of the exception's message, in any case.
         key: the record's key, as text.
         states: the states of their requests.
@@ -28,6 +30,7 @@ class Filter:
     codes: frozenset[str] = frozenset()
     classes: frozenset[str] = frozenset()
     topics: frozenset[str] = frozenset()
+    messages: frozenset[str] = frozenset()
     since_ms: int | None = None
     until_ms: int | None = None
     text: str | None = None
@@ -52,6 +55,7 @@ class Filter:
             and (not self.codes or failure.code in self.codes)
             and (not self.classes or self._takes_class(failure.exception_class))
             and (not self.topics or letter.topic in self.topics)
+            and (not self.messages or message_kind(failure.exception_message) in self.messages)
             and (self.since_ms is None or letter.failed_at >= self.since_ms)
             and (self.until_ms is None or letter.failed_at < self.until_ms)
             and self._takes_text(failure.exception_message)

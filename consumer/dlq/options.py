@@ -51,7 +51,7 @@ class Given:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NAMES = (
-    *("ids", "reasons", "codes", "classes", "topics", "dlqs"),
+    *("ids", "reasons", "codes", "classes", "messages", "topics", "dlqs"),
     *("since", "until", "text", "key", "states"),
 )
 
@@ -70,6 +70,12 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
         "classes",
         multiple=True,
         help="Of this exception class, whole or its last part; repeatable.",
+    ),
+    click.option(
+        "--message",
+        "messages",
+        multiple=True,
+        help="With this message, as `list` counts it: # for ids and numbers; repeatable.",
     ),
     click.option("--topic", "topics", multiple=True, help="Of this topic; repeatable."),
     click.option(
@@ -124,6 +130,7 @@ def given_of(
     reasons: Iterable[str] = (),
     codes: Iterable[str] = (),
     classes: Iterable[str] = (),
+    messages: Iterable[str] = (),
     topics: Iterable[str] = (),
     dlqs: Iterable[str] = (),
     since: str | None = None,
@@ -147,6 +154,7 @@ def given_of(
         reasons=frozenset(reasons),
         codes=frozenset(codes),
         classes=frozenset(classes),
+        messages=frozenset(messages),
         topics=frozenset(topics),
         since_ms=since_ms,
         until_ms=until_ms,

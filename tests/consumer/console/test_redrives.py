@@ -100,6 +100,9 @@ def test_what_was_seen_is_sent_back_or_nothing(planted: Planted, olga: Browser) 
     where = "/choose/redrive?reason=BANK_CLOSED"
     page = olga.http.get(where)
     assert f"{LETTERS} dead letters" in page.text and "request-00000003" in page.text
+    by_message = olga.http.get("/choose/redrive", params={"message": "the bank is closed"})
+    assert f"{LETTERS} dead letters" in by_message.text
+    assert "0 dead letters" in olga.http.get("/choose/redrive?message=the+bank").text
     seen = previewed(page.text)
     # Meanwhile one fails, and another person discards one of those that were seen.
     more(planted, LETTERS)
