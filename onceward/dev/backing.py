@@ -171,6 +171,7 @@ def _broker(port: int, data: Path) -> Server:
         port=port,
         controller_port=port + 1,
         settings=SOON_MISSED,
+        is_kept=True,
     )
 
 

@@ -44,6 +44,7 @@ class Broker:
         voters: node id and controller port of every controller; none: it is alone.
         settings: properties beside its own, or in place of them.
         full_jit: it starts more slowly, and then serves more.
+        is_kept: its data outlive it, so they are formatted as Kafka does; they name its controller.
         classes_to: where it writes the classes that it has loaded, when it ends in order.
     """
 
@@ -59,6 +60,7 @@ class Broker:
     settings: Mapping[str, str] = field(default_factory=dict)
     heap_mib: int = HEAP_MIB
     full_jit: bool = False
+    is_kept: bool = False
     classes_to: Path | None = None
 
     @property
@@ -78,13 +80,15 @@ class Broker:
         """
         _write_properties(folder / "server.properties", self._settings(folder))
         data, kept = folder / "data", features_file()
-        if kept.exists():
+        if kept.exists() and not self.is_kept:
             data.mkdir()
             shutil.copy(kept, data / FEATURES)
             own = {"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)}
             _write_properties(data / "meta.properties", own)
             return ()
-        options = ("format", f"--cluster-id={self.cluster_id}", "-c", "server.properties")
+        options = ["format", f"--cluster-id={self.cluster_id}", "-c", "server.properties"]
+        if self.is_kept:
+            options.append("--standalone")
         jvm = (FIRST_TIER, *_known_classes(), *JVM)
         argv = self._java(folder, jvm, "kafka.tools.StorageTool", *options)
         return (Command(argv=argv, folder=folder, log=folder / "format.log"),)
@@ -120,13 +124,14 @@ class Broker:
 
     def _settings(self, folder: Path) -> dict[str, str]:
         broker, controller = f"{HOST}:{self.port}", f"{HOST}:{self.controller_port}"
-        voters = self.voters or {self.node_id: self.controller_port}
+        quorum = {"controller.quorum.bootstrap.servers": controller}
+        if not self.is_kept:
+            members = self.voters or {self.node_id: self.controller_port}
+            voters = [f"{node}@{HOST}:{port}" for node, port in members.items()]
+            quorum = {"controller.quorum.voters": ",".join(voters)}
         own = {
             "process.roles": "broker,controller",
             "node.id": str(self.node_id),
-            "controller.quorum.voters": ",".join(
-                f"{node}@{HOST}:{port}" for node, port in voters.items()
-            ),
             "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "controller.listener.names": "CONTROLLER",
@@ -141,7 +146,7 @@ class Broker:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
         }
-        return own | dict(self.settings)
+        return own | quorum | dict(self.settings)
 
     def _java(self, folder: Path, options: tuple[str, ...], *main: str) -> tuple[str, ...]:
         # Compression libraries unpack themselves into the JVM's temporary folder.
