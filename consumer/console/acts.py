@@ -19,21 +19,23 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from consumer.console.entrance import Form
+from consumer.console.entrance import OLD_FORM, Form
 from consumer.console.guard import SEE_OTHER
+from consumer.console.pages import is_number
 from consumer.console.people import Person, require_role
-from consumer.console.previews import DISCARD, REDRIVE, Confirmed, Previews
+from consumer.console.previews import DISCARD, REDRIVE, Confirmed, Previews, warning_of
 from consumer.console.redrive_pages import RedrivePages
 from consumer.console.redrives import BackgroundRedrives
 from consumer.dlq.dates import moment
 from consumer.dlq.discard_command import UNDONE_WORDS, discard_letters, undo_discard
 from consumer.dlq.options import Given
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.session import Ending, begin, redrives_of, resume
+from consumer.dlq.redrive.session import Ending, asked_anew_since, begin, redrives_of, resume
 from consumer.dlq.resolve_command import code_of, resolve_doubt, result_of
 from consumer.journal.actions import ActionKind
 from consumer.journal.lookup import Lookup
 from consumer.journal.pauses import Pauses
+from consumer.journal.records import JournalState
 from consumer.journal.redrive_rule import Discarded
 from consumer.journal.resolving import Decisions
 from feedback.errors import InvalidMessage, SettingsError
@@ -114,11 +116,14 @@ class Acts:
             code=code,
             reason=_reason_of(form),
             by=by,
+            generation=_number_of(form, "generation"),
         )
         if done.is_done:
             return _to_request(request_id)
         if done.row is None:
             raise HTTPException(404, f"the journal knows no request {request_id}")
+        if done.row.state == JournalState.IN_DOUBT:
+            raise HTTPException(409, f"{request_id} has run again since: this is another doubt")
         who = self._who(request_id, ActionKind.RESOLVE)
         raise HTTPException(409, f"{request_id} is {done.row.state}, and in doubt no more{who}")
 
@@ -135,6 +140,10 @@ class Acts:
 
     def _resume_redrive(self, request: Request, form: Form, by: str) -> Response:
         redrive_id, reason, rate = _redrive_of(form), _reason_of(form), _rate_of(form)
+        later = asked_anew_since(self._settings, redrive_id)
+        is_said = form.get("all_the_same") == warning_of(later)
+        if not is_said and (later.names_any or not later.is_whole):
+            return self._pages.stands(request, redrive_id, later)
         work = partial(resume, self._settings, redrive_id, by=by, because=reason)
         return self._started(lambda how: work(how=how), rate)
 
@@ -186,8 +195,8 @@ class Acts:
         if not topic:
             raise HTTPException(400, "say which topic")
         with closing(Pauses.from_settings(self._settings)) as pauses:
-            if pauses.resume(topic, by=by) is None:
-                raise HTTPException(409, f"{topic} is not paused, or not any more")
+            if pauses.resume(topic, by=by, since=_number_of(form, "since")) is None:
+                raise HTTPException(409, f"{topic} goes on already, or was paused anew: look again")
         return RedirectResponse("/topics", SEE_OTHER)
 
     def _look(self, request: Request, form: Form, by: str) -> Response:
@@ -255,6 +264,14 @@ def _rate_of(form: Form) -> float | None:
     if rate is not None and not LOWEST_RATE <= rate < inf:
         raise HTTPException(400, f"letters a second are a number from {LOWEST_RATE} on")
     return rate
+
+
+def _number_of(form: Form, name: str) -> int:
+    """Return which doubt, or which pause, the person has seen."""
+    given = form.get(name, "")
+    if not is_number(given):
+        raise HTTPException(400, OLD_FORM)
+    return int(given)
 
 
 def _redrive_of(form: Form) -> str:

@@ -68,7 +68,7 @@ class GuardedHeaders:
         await self._within(scope, receive, guarded)
 
 
-def app(settings: Settings) -> Starlette:
+def app(settings: Settings) -> ASGIApp:
     """Return the console of a group.
 
     Raises:
@@ -89,7 +89,7 @@ def app(settings: Settings) -> Starlette:
         redrives.close()
 
     looks = chain(pages.routes(), redrive_pages.routes())
-    return Starlette(
+    served = Starlette(
         routes=[
             Route("/console.css", _stylesheet()),
             Route(LOGIN, guard.login_page),
@@ -102,12 +102,13 @@ def app(settings: Settings) -> Starlette:
         exception_handlers=dict.fromkeys((*_KNOWN, Exception), _failing(templates)),
         lifespan=lifespan,
     )
+    # Around it: a middleware is not asked about the answer to a fault of ours.
+    return GuardedHeaders(served)
 
 
 def _middleware(section: ConsoleSection, entrance: Entrance) -> list[Middleware]:
     hosts = [*HOSTS, *filter(None, [section.host.partition(":")[0]])]
     return [
-        Middleware(GuardedHeaders),
         Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
         entrance.sessions(),
     ]

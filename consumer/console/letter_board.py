@@ -73,13 +73,14 @@ class LetterBoard:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="onceward-letters")
         self._last: Known[_Refresh] | None = None
-        self._old_at_s = 0.0
+        self._old_at_s = self._stale_at_s = 0.0
         self._under_way: Future[None] | None = None
 
     def look(self, chosen: Mapping[str, str] | None = None) -> Known[Board]:
         """Return the letters of the last reading; begin a new one where that is old.
 
-        It waits `FIRST_WAIT_S` at most for the first reading, and for one after a fault.
+        It waits `FIRST_WAIT_S` at most for the first reading, for one after a fault, and where
+        nobody has looked for long: what was true last night is not shown this morning.
 
         Args:
             chosen: conditions; see `LetterIndex.view`.
@@ -116,13 +117,13 @@ class LetterBoard:
             is_old = last is None or monotonic_s() > self._old_at_s
             if is_old and (self._under_way is None or self._under_way.done()):
                 self._under_way = self._thread.submit(self._read)
-            under_way = self._under_way
-        if under_way is None or (last is not None and not last.why):
+            under_way, is_stale = self._under_way, monotonic_s() > self._stale_at_s
+        if under_way is None or (last is not None and not (last.why or is_stale)):
             return last or _BEGUN
         try:
             under_way.result(FIRST_WAIT_S)
         except NotInTime:
-            return last or _BEGUN
+            return last if last is not None and last.why else _BEGUN
         return self._last or _BEGUN
 
     def _require_no_fault(self) -> None:
@@ -136,7 +137,9 @@ class LetterBoard:
         found = read(self._refresh)
         with self._lock:
             read_s = found.value.seconds if found.value else 0.0
-            self._last, self._old_at_s = found, monotonic_s() + max(OLD_S, RESTS * read_s)
+            rest_s = max(OLD_S, RESTS * read_s)
+            self._last, self._old_at_s = found, monotonic_s() + rest_s
+            self._stale_at_s = self._old_at_s + rest_s
 
     def _refresh(self) -> _Refresh:
         at, begun_s = epoch_ms(), monotonic_s()

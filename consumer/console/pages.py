@@ -207,7 +207,7 @@ class ConsolePages:
         """Show the actions of people, the latest first."""
         before = request.query_params.get("before", "")
         with closing(Search.from_settings(self._settings)) as search:
-            found = search.actions(most=LISTED, before=int(before) if _is_number(before) else None)
+            found = search.actions(most=LISTED, before=int(before) if is_number(before) else None)
         return self._page(request, "actions", page="actions", found=found)
 
     def audit(self, request: Request) -> Response:
@@ -275,8 +275,9 @@ def _query(asked: dict[str, str]) -> RequestQuery:
 
 def _place(request: Request) -> tuple[int, str] | None:
     at, name = request.query_params.get("at", ""), request.query_params.get("behind", "")
-    return (int(at), name) if _is_number(at) else None
+    return (int(at), name) if is_number(at) else None
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text of a browser is a number that a database takes."""
     return text.isascii() and text.isdigit() and len(text) < 19

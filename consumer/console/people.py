@@ -168,7 +168,7 @@ class People:
             raise TooManyLogins("others log in just now: try again in a moment")
         try:
             person = self._now().get(name)
-            hashed = self._nobodys if person is None else person.hash
+            hashed = person.hash if person and person.hash != BY_PROXY else self._nobodys
             if self._is_of(password, hashed) and person is not None:
                 return person
         finally:

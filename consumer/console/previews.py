@@ -1,8 +1,8 @@
 """Previews: the letters that an action would take, as they were shown and confirmed.
 
 A preview goes to the browser and back under a signature, so that the action takes the letters that
-were seen: by the filter, the spans of the letters that were counted, the count, and the later
-successes.
+were seen: by the filter, the spans of the letters that were counted, and digests of these failures
+and of those that later requests have repaired or may repair.
 Letters that fail after it are not part of it. Where any of it has changed, the person looks again.
 """
 
@@ -44,6 +44,7 @@ class Preview:
         left: the numbers of the chosen ones that it leaves, by the reason in words.
         first: of a redrive, the first it would send.
         later: the later requests of the same keys that have succeeded or may succeed.
+        marks: of the letters that it would take; see `mark_of`.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Preview:
     left: Mapping[str, int] = field(default_factory=dict)
     first: list[Letter] = field(default_factory=list)
     later: SucceededLater = NOTHING_LATER
+    marks: int = 0
 
     @property
     def given(self) -> Given:
@@ -62,9 +64,16 @@ class Preview:
     @property
     def seen(self) -> str:
         """The facts that a person has seen besides the filter, in short."""
-        of, undecided = dict(self.later.of), dict(self.later.undecided)
-        facts = json.dumps([self.count, of, undecided, self.later.is_whole], sort_keys=True)
-        return sha256(facts.encode()).hexdigest()
+        return f"{self.count} {self.marks} {warning_of(self.later)}"
+
+
+def warning_of(later: SucceededLater) -> str:
+    """Return in short of which failures a person is warned.
+
+    It does not name the later requests: of a busy key there are others at each look.
+    """
+    facts = [sorted(later.of), sorted({*later.of, *later.undecided}), later.is_whole]
+    return sha256(json.dumps(facts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +106,16 @@ class Previews:
         if kind == REDRIVE:
             found = rehearse(self._settings, plan, how=How(), within=within)
             counts, count, spans = found.counts, found.counts.get(SENT, 0), found.seen
-            first, later = found.first, found.later or NOTHING_LATER
+            first, later, marks = found.first, found.later or NOTHING_LATER, found.marks
         else:
             given = Given(plan.filter, plan.topics, plan.dlqs)
             trial = discard_letters(
                 self._settings, given, by="", because="", how=How(), is_trial=True, within=within
             )
             counts, count, spans = dict(trial.counts), trial.taken, trial.seen
-            first, later = [], NOTHING_LATER
+            first, later, marks = [], NOTHING_LATER, trial.marks
         left = {IN_WORDS[Redrivable(name)]: number for name, number in refused(counts).items()}
-        return Preview(kind, plan, count, spans or {}, left, first, later)
+        return Preview(kind, plan, count, spans or {}, left, first, later, marks)
 
     def sealed(self, preview: Preview) -> str:
         """Return a preview as the text that a form carries."""

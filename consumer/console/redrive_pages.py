@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from consumer.console.people import require_role
-from consumer.console.previews import DISCARD, REDRIVE, Preview, Previews
+from consumer.console.previews import DISCARD, REDRIVE, Preview, Previews, warning_of
 from consumer.console.redrives import BackgroundRedrives
 from consumer.console.rendering import Page, Templates
 from consumer.dlq.filter import Filter
@@ -20,6 +20,7 @@ from consumer.dlq.redrive.endings import redrive_json
 from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.session import asked_anew_since, redrives_of
 from consumer.dlq.unfinished import is_at_work, unfinished_of
+from consumer.journal.later_successes import SucceededLater
 from consumer.journal.redrive_row import RUNNING, Redrive
 from feedback.errors import SettingsError
 from feedback.settings.settings import Settings
@@ -66,8 +67,8 @@ class RedrivePages:
             raise HTTPException(404, "there is no such action")
         require_role(request.state.person, kind)
         asked = {name: request.query_params.get(name, "") for name in (*LISTS, *TEXTS)}
-        # A message may end with a blank, and is compared whole.
-        asked |= {name: asked[name].strip() for name in asked if name != "message"}
+        # The others are compared whole: without a reason of blanks it would be another filter.
+        asked |= {name: asked[name].strip() for name in ("id", "since", "until")}
         options: dict[str, Any] = {TEXTS[name]: asked[name] for name in TEXTS if asked[name]}
         options |= {LISTS[name]: [asked[name]] for name in LISTS if asked[name]}
         try:
@@ -120,20 +121,30 @@ class RedrivePages:
 
     def redrive(self, request: Request) -> Response:
         """Show how far a redrive is, and its result."""
-        redrive_id = request.path_params["redrive_id"]
+        return self.stands(request, request.path_params["redrive_id"])
+
+    def stands(
+        self, request: Request, redrive_id: str, later: SucceededLater | None = None
+    ) -> Response:
+        """Return the page of a redrive.
+
+        Args:
+            later: what a person has to say who goes on with it; it is asked again then.
+        """
         with closing(redrives_of(self._settings)) as rows:
             found = rows.find(redrive_id)
         if found is None:
             raise HTTPException(404, f"there is no redrive {redrive_id}")
         one = _stands(found)
         here = self._redrives.find(redrive_id)
-        goes_on = "go-on" in request.query_params and one.owner is None
-        if goes_on:
+        status = 200 if later is None else 409
+        if later is None and "go-on" in request.query_params and one.owner is None:
             require_role(request.state.person, "resume_redrive")
-        later = asked_anew_since(self._settings, redrive_id) if goes_on else None
+            later = asked_anew_since(self._settings, redrive_id)
         return self._page(
             request,
             "redrive",
+            status=status,
             page="letters",
             one=one,
             facts=redrive_json(one),
@@ -141,6 +152,8 @@ class RedrivePages:
             here=here,
             progress=_progress(one),
             later=later,
+            warning="" if later is None else warning_of(later),
+            was_asked=status == 409,
             refreshes=one.owner is not None and "still" not in request.query_params,
         )
 

@@ -27,11 +27,17 @@ from consumer.dlq.reading import journaled_letters
 from consumer.dlq.redrive.endings import without_letter
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.progress import NO_LETTER, refused
-from consumer.dlq.redrive.record import candidate_of
+from consumer.dlq.redrive.record import candidate_of, mark_of
 from consumer.dlq.resolve_command import opened_decisions
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.lookup import Lookup
-from consumer.journal.redrive_rule import IN_WORDS, Candidate, Discarded, Redrivable
+from consumer.journal.redrive_rule import (
+    IN_WORDS,
+    Candidate,
+    Discarded,
+    Redrivable,
+    shown_generation,
+)
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.contradictions import refuse_beside_all
 from feedback.console.printable import printable
@@ -53,12 +59,14 @@ class DiscardPass:
         told: the results of requests that were named by their ids.
         is_cut: whether a signal ended it early.
         seen: the spans of the letters that were looked at; None: only the journal was.
+        marks: the sum of `mark_of` of those that were taken.
     """
 
     counts: Mapping[str, int]
     told: Mapping[str, str]
     is_cut: bool
     seen: OffsetSpans | None
+    marks: int = 0
 
     @property
     def taken(self) -> int:
@@ -165,6 +173,7 @@ def discard_letters(
     only_ids = named.filter == Filter(ids=ids) and not named.dlqs and bool(ids)
     counts: Counter[str] = Counter()
     told: dict[str, str] = {}
+    marks = 0
     with ExitStack() as stack:
         decisions, _ = opened_decisions(settings, stack)
         taken = stack.enter_context(SeenNames())
@@ -185,6 +194,7 @@ def discard_letters(
                     why = Redrivable.DOUBLE
                 result = TAKEN if why is None else why.value
                 counts[result] += 1
+                marks += mark_of(one) if why is None else 0
                 if one.request_id in ids and told.get(one.request_id) != TAKEN:
                     told[one.request_id] = result
             if how.stopping.is_set():
@@ -192,7 +202,7 @@ def discard_letters(
         is_cut = how.stopping.is_set()
     if not is_cut:
         told = dict.fromkeys(sorted(ids), NO_LETTER) | told
-    return DiscardPass(counts, told, is_cut, within)
+    return DiscardPass(counts, told, is_cut, within, marks)
 
 
 def undo_discard(
@@ -235,10 +245,15 @@ UNDONE_WORDS = {
 
 
 def _known(settings: Settings, request_ids: Collection[str]) -> list[Candidate]:
-    """Return the requests that the journal knows: its rows decide over the letters."""
+    """Return the failures that the journal knows: its rows decide over the letters.
+
+    One that fails again before it is discarded is left: nobody has seen that failure.
+    """
     with Lookup.from_settings(settings) as lookup:
         rows, _ = lookup.rows(request_ids)
-    return [Candidate(name, None, row.payload_sha256, 0) for name, row in rows.items()]
+    return [
+        Candidate(name, shown_generation(row), row.payload_sha256, 0) for name, row in rows.items()
+    ]
 
 
 @contextmanager

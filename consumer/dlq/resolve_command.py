@@ -167,6 +167,7 @@ def resolve_doubt(
     code: str | None,
     reason: str,
     by: str,
+    generation: int | None = None,
 ) -> Resolved:
     """End the doubt about a request, and tell its client.
 
@@ -175,6 +176,7 @@ def resolve_doubt(
 
     Args:
         code: why it failed; without one `RESOLVED`.
+        generation: the run that is in doubt; of a later one nothing is said.
     """
     with ExitStack() as stack:
         decisions, statuses = opened_decisions(settings, stack)
@@ -185,6 +187,7 @@ def resolve_doubt(
             code=None if has_succeeded else code or RESOLVED,
             reason=reason,
             by=by,
+            generation=generation,
         )
         is_told = is_done and row is not None and statuses.row(row)
         if is_told and row is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, literal_column, null, select, update
+from sqlalchemy import BigInteger, bindparam, func, literal_column, null, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
 from consumer.journal.actions import ACTIONS, ActionKind, Deed, note
@@ -49,9 +49,13 @@ class Pauses(GroupJournal):
                 note(connection, self._group, [deed], ActionKind.PAUSE_TOPIC, by=by)
         return is_new
 
-    def resume(self, topic: str, *, by: str) -> PauseRow | None:
-        """Let a topic go on; return the pause that has ended, None when there was none."""
-        given = {"this_group": self._group, "this_topic": topic, "whose": by}
+    def resume(self, topic: str, *, by: str, since: int | None = None) -> PauseRow | None:
+        """Let a topic go on; return the pause that has ended, None when there was none.
+
+        Args:
+            since: of the pause that is meant; None: whichever it is.
+        """
+        given = {"this_group": self._group, "this_topic": topic, "whose": by, "of": since}
         with self._session.transaction() as connection:
             answer = connection.execute(_RESUME, given).one_or_none()
             if answer is not None:
@@ -66,6 +70,7 @@ _PAUSED = select(*_COLUMNS).where(*_STANDS).order_by(pause.c.topic)
 _RESUME = (
     update(pause)
     .where(*_STANDS, pause.c.topic == bindparam("this_topic"))
+    .where(pause.c.since == func.coalesce(bindparam("of", type_=BigInteger()), pause.c.since))
     .values(resumed_at=now_ms(), resumed_by=bindparam("whose"))
     .returning(*_COLUMNS)
 )

@@ -43,6 +43,7 @@ class Decisions(ActingJournal):
         code: str | None,
         reason: str,
         by: str,
+        generation: int | None = None,
     ) -> tuple[bool, Row | None]:
         """End the doubt about a request; say whether that was done, and how it stands now.
 
@@ -50,6 +51,7 @@ class Decisions(ActingJournal):
 
         Args:
             code: why it failed; of a success mostly None.
+            generation: of the run whose doubt is meant; None: whichever it is.
 
         Raises:
             DataRefused: the database does not take the result.
@@ -66,6 +68,8 @@ class Decisions(ActingJournal):
             rows, _ = read(connection, self._group, [request_id], lock=True)
             row = rows.get(request_id)
             if row is None or row.state != JournalState.IN_DOUBT:
+                return False, row
+            if generation not in (None, row.generation):
                 return False, row
             keep_runs(connection, self._group, [(request_id, row.generation)], cleaned(by))
             names = [(self._group, request_id, row.generation)]

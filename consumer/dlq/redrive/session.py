@@ -14,7 +14,7 @@ from consumer.dlq.redrive.batch_sender import opened_statuses
 from consumer.dlq.redrive.loop import How, Redriving, Tools
 from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
-from consumer.dlq.redrive.record import SentScan, candidate_of
+from consumer.dlq.redrive.record import SentScan, candidate_of, mark_of
 from consumer.dlq.unfinished import is_at_work, new_owner
 from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
 from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
@@ -56,6 +56,7 @@ class Ending:
         later: the successes after the letters that would be sent; None where they were sent.
         seen: of a trial: the spans of the letters that were looked at.
         first: of a trial: the first letters that would be sent.
+        marks: of a trial: the sum of `mark_of` of all of them.
     """
 
     redrive_id: str
@@ -71,6 +72,7 @@ class Ending:
     twice_count: int = 0
     seen: OffsetSpans | None = None
     first: list[Letter] = field(default_factory=list)
+    marks: int = 0
 
     @property
     def is_trial(self) -> bool:
@@ -181,7 +183,7 @@ def rehearse(
     # One more than are asked about, so that it is seen that there are more.
     to_send: dict[str, None] = {}
     first: list[Letter] = []
-    is_cut = False
+    is_cut, marks = False, 0
     with opened(settings, plan) as tools:
         spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         for page in tools.letters.pages(spans):
@@ -193,6 +195,7 @@ def rehearse(
                 fault = plan.fault_of(one, tools.topics) or found.kind
                 what = SENT if fault in TO_SEND else fault.value
                 all_letters.became(one.request_id, what)
+                marks += mark_of(candidate_of(one)) if what == SENT else 0
                 if what == SENT and len(to_send) <= MOST_ASKED:
                     to_send[one.request_id] = None
                 if what == SENT and len(first) < MOST_SHOWN:
@@ -204,7 +207,9 @@ def rehearse(
     later = asked_anew(settings, to_send)
     state = STOPPED if is_cut else REHEARSED
     counts = dict(all_letters.counts)
-    return Ending("", state, counts, answers.of_named, later=later, seen=spans, first=first)
+    return Ending(
+        "", state, counts, answers.of_named, later=later, seen=spans, first=first, marks=marks
+    )
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A person ends a doubt; of two the second is told who was quicker."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,10 +29,16 @@ def test_of_two_who_end_a_doubt_one_does_and_the_other_is_told(
     assert "End the doubt" not in text_of(vera.http.get("/doubts"))
     assert f"/requests/{doubtful}#resolve" in text_of(olga.http.get("/doubts"))
 
+    (run,) = re.findall(r'name="generation" value="([0-9]+)"', olga.http.get(page).text)
     form = {"request_id": doubtful, "happened": "no", "because": HOSTILE, "last": doubtful[-4:]}
+    form["generation"] = run
     wrong = ({"last": "xxxx"}, {"because": "  "}, {"happened": "maybe"}, {"result": "1"})
     for change in (*wrong, {"code": "lower"}, {"happened": "yes", "result": "{"}):
         assert olga.send("/act/resolve", page=page, **form | change).status_code == 400, change
+    # A page that was open while the request was sent back, and its new run ended in doubt as well.
+    old = olga.send("/act/resolve", page=page, **form | {"generation": f"{int(run) - 1}"})
+    assert old.status_code == 409 and "another doubt" in old.text
+    assert olga.send("/act/resolve", page=page, **form | {"generation": ""}).status_code == 400
     assert stage.final(doubtful).state is State.IN_DOUBT
 
     def ends(browser: Browser, happened: str) -> tuple[int, str]:

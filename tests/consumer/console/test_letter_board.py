@@ -1,11 +1,43 @@
 """A reading that fails by a fault of ours is said, and no older one stands in for it."""
 
+from threading import Event
+
 import pytest
 
 from consumer.console.letter_board import LetterBoard
+from feedback.clock import monotonic_s
 from feedback.settings.settings import load
 from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.eventually import eventually
+
+
+def test_what_was_read_last_night_is_not_shown_this_morning(
+    make_box: MakeBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = make_box("failing")
+    box.stage.start()
+    board = LetterBoard(load(box.stage.config()))
+    monkeypatch.setattr("consumer.console.letter_board.FIRST_WAIT_S", 60.0)
+    first = board.look().value
+    assert first is not None and first.view.shown == 0
+    box.closed([box.stage.client.send({"n": 1}, topic=box.stage.topics["failing"]).request_id])
+    nights = 1
+
+    def later_s() -> float:
+        return monotonic_s() + nights * 40_000
+
+    monkeypatch.setattr("consumer.console.letter_board.monotonic_s", later_s)
+    now = board.look().value
+    assert now is not None and now.view.shown == 1
+    # The broker answers slowly: that is said, and no old reading stands in for it.
+    goes_on = Event()
+    monkeypatch.setattr(board, "_read", goes_on.wait)
+    monkeypatch.setattr("consumer.console.letter_board.FIRST_WAIT_S", 0.0)
+    nights = 2
+    found = board.look()
+    goes_on.set()
+    board.close()
+    assert found.value is None and "are being read" in found.why
 
 
 def test_a_fault_of_ours_is_no_old_reading(

@@ -1,5 +1,6 @@
 """A payload is hidden until a payload reader asks, and each look is recorded; topics go on."""
 
+import re
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from consumer.journal.pauses import Pauses
 from consumer.journal.searching import Search
 from feedback.settings.settings import load
 from tests.consumer.console.conftest import Open
-from tests.consumer.console.people import logged_in, with_people
+from tests.consumer.console.people import Browser, logged_in, with_people
 from tests.consumer.console.test_pages import HOSTILE, text_of
 from tests.consumer.features.dead_letters.conftest import MakeBox
 
@@ -78,7 +79,8 @@ def test_a_topic_goes_on_by_a_person_who_is_named(
     vera, olga = people.enter_context(logged_in(opened(settings), "vera", "olga"))
     assert "Let it go on" not in text_of(vera.http.get("/topics"))
     assert "Let it go on" in text_of(olga.http.get("/topics"))
-    answers = [olga.send("/act/resume_topic", topic=topic).status_code for _ in range(2)]
+    form = {"topic": topic, "since": since_of(olga)}
+    answers = [olga.send("/act/resume_topic", **form).status_code for _ in range(2)]
     assert answers == [303, 409]
     with closing(Pauses.from_settings(settings)) as pauses:
         assert pauses.paused() == []
@@ -88,3 +90,16 @@ def test_a_topic_goes_on_by_a_person_who_is_named(
         (ActionKind.RESUME_TOPIC, "olga", topic),
         (ActionKind.PAUSE_TOPIC, "otto", f"{topic}: {HOSTILE}"),
     ]
+    # A page that was open meanwhile ends no pause that it does not show.
+    with closing(Pauses.from_settings(settings)) as pauses:
+        assert pauses.pause(topic, reason="the bank charges twice", by="otto")
+        assert olga.send("/act/resume_topic", **form).status_code == 409
+        assert [one.reason for one in pauses.paused()] == ["the bank charges twice"]
+    form["since"] = since_of(olga)
+    assert olga.send("/act/resume_topic", **form).status_code == 303
+
+
+def since_of(browser: Browser) -> str:
+    """Return since when the only pause on the page of topics is."""
+    (found,) = re.findall(r'name="since" value="([0-9]+)"', browser.http.get("/topics").text)
+    return str(found)

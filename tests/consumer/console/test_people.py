@@ -130,6 +130,18 @@ def test_a_login_ends_with_its_time_its_password_and_its_person(
     assert browser.http.get("/audit").status_code == 303
 
 
+def test_the_page_of_a_fault_of_ours_is_guarded_as_each_other(
+    browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = browse()
+    assert browser.login("vera").status_code == 303
+    good = browser.http.get("/audit").headers
+    monkeypatch.setattr("consumer.console.pages.audit_days", lambda output: 1 / 0)
+    answer = browser.http.get("/audit")
+    assert answer.status_code == 500 and "a fault of ours" in answer.text
+    assert {*good} <= {*answer.headers, "vary"}
+
+
 def test_whose_logins_fail_too_often_waits_and_others_do_not(browse: Browse) -> None:
     browser = browse()
     answers = [browser.login("vera", f"guess {n}").status_code for n in range(6)]
@@ -220,7 +232,9 @@ def test_a_name_is_one_word(name: str) -> None:
         line_of(name, (), None)
 
 
-def test_the_command_prints_a_line_that_the_console_takes(tmp_path: Path) -> None:
+def test_the_command_prints_a_line_that_the_console_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     argv = ["--user", "zoë", "--role", "operator"]
     done = CliRunner().invoke(cli, argv, input=f"{PASSWORD}\n")
     assert done.exit_code == ExitCode.FINE and PASSWORD not in done.output
@@ -233,4 +247,14 @@ def test_the_command_prints_a_line_that_the_console_takes(tmp_path: Path) -> Non
     by_proxy = CliRunner().invoke(cli, ["--user", "ann", "--no-password"])
     assert by_proxy.stdout == "ann viewer -\n"
     path.write_text(by_proxy.stdout)
+    asked: list[str] = []
+    look = people._is_of
+
+    def looked(password: str, hashed: str) -> bool:
+        asked.append(hashed)
+        return look(password, hashed)
+
+    monkeypatch.setattr(people, "_is_of", looked)
     assert people.login("ann", "-") is None and people.login("ann", "") is None
+    # It takes as long as another's: nobody learns who has no password.
+    assert all(one.startswith("$argon2id$") for one in asked) and len(asked) == 2

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import NullPool, create_engine, insert
+from sqlalchemy import NullPool, create_engine, insert, update
 
 from consumer.console.previews import DISCARD, REDRIVE
 from consumer.dlq.redrive.loop import How
@@ -70,6 +70,25 @@ def more(planted: Planted, begin: int) -> None:
         letters=1,
         begin=begin,
     )
+
+
+def ask_anew(planted: Planted, failed: str) -> None:
+    """Let a later request of a failed one's key succeed."""
+    now = epoch_ms()
+    row = row_of(failed, planted.topic)._replace(
+        request_id="asked-anew",
+        state="SUCCEEDED",
+        code=None,
+        message=None,
+        offset=77,
+        claimed_at=now,
+        finished_at=now,
+        deadline_at=now + 60_000,
+    )
+    engine = create_engine(planted.settings.journal.url, poolclass=NullPool)
+    with engine.begin() as connection:
+        group = planted.settings.kafka.group
+        connection.execute(insert(request).values(group=group, **row._asdict()))
 
 
 def previewed(page: str) -> str:
@@ -132,6 +151,35 @@ def test_what_was_seen_is_sent_back_or_nothing(planted: Planted, olga: Browser) 
     assert [olga.send("/act/undo_discard", **undo).status_code for _ in range(2)] == [303, 409]
 
 
+def test_as_many_failures_are_not_the_ones_that_were_seen(planted: Planted, olga: Browser) -> None:
+    one, other = "request-00000001", "request-00000002"
+
+    def discards(name: str) -> int:
+        seen = previewed(olga.http.get(f"/choose/discard?id={name}").text)
+        return olga.send("/act/discard", preview=seen, because="x").status_code
+
+    assert discards(one) == 303
+    where = "/choose/redrive?reason=BANK_CLOSED"
+    seen = previewed(olga.http.get(where).text)
+    assert olga.send("/act/undo_discard", request_id=one, because="x").status_code == 303
+    assert discards(other) == 303
+    assert olga.send("/act/redrive", page=where, preview=seen, because="x").status_code == 409
+    assert planted.redrives() == []
+
+    # It fails once more, for another reason, before its discard is confirmed.
+    seen = previewed(olga.http.get(f"/choose/discard?id={one}").text)
+    engine = create_engine(planted.settings.journal.url, poolclass=NullPool)
+    with engine.begin() as connection:
+        of_it = update(request).where(request.c.request_id == one)
+        connection.execute(of_it.values(generation=2, code="CHARGED_TWICE"))
+    before = len(planted.actions())
+    assert olga.send("/act/discard", preview=seen, because="x").status_code == 409
+    assert len(planted.actions()) == before
+    # A reason of blanks is no missing one: its letters are none.
+    page = olga.http.get("/choose/discard", params={"topic": planted.topic, "reason": " "}).text
+    assert "0 dead letters" in page
+
+
 @pytest.mark.parametrize("kind", [REDRIVE, DISCARD])
 def test_a_preview_that_this_console_has_not_made_is_refused(
     planted: Planted, olga: Browser, kind: str
@@ -153,21 +201,7 @@ def test_a_preview_that_this_console_has_not_made_is_refused(
 def test_a_charge_twice_is_warned_of_and_asks_for_a_word(planted: Planted, olga: Browser) -> None:
     where = "/choose/redrive?id=request-00000002"
     before = previewed(olga.http.get(where).text)
-    now = epoch_ms()
-    row = row_of("request-00000002", planted.topic)._replace(
-        request_id="asked-anew",
-        state="SUCCEEDED",
-        code=None,
-        message=None,
-        offset=77,
-        claimed_at=now,
-        finished_at=now,
-        deadline_at=now + 60_000,
-    )
-    engine = create_engine(planted.settings.journal.url, poolclass=NullPool)
-    with engine.begin() as connection:
-        group = planted.settings.kafka.group
-        connection.execute(insert(request).values(group=group, **row._asdict()))
+    ask_anew(planted, "request-00000002")
     answer = olga.send("/act/redrive", page=where, preview=before, because=BECAUSE)
     assert answer.status_code == 409 and "asked-anew" in answer.text
     assert "may charge twice" in answer.text
@@ -177,6 +211,30 @@ def test_a_charge_twice_is_warned_of_and_asks_for_a_word(planted: Planted, olga:
     redrive_id = redrive_of(olga.send("/act/redrive", page=where, **form, all_the_same="yes"))
     ended(planted, redrive_id)
     assert planted.sent(redrive_id) == Counter(["request-00000002"])
+
+
+def test_who_goes_on_is_asked_about_what_succeeded_since_the_page(
+    planted: Planted, olga: Browser
+) -> None:
+    seen = previewed(olga.http.get("/choose/redrive?all=yes").text)
+    answer = olga.send("/act/redrive", preview=seen, because=BECAUSE, rate="0.1")
+    redrive_id = redrive_of(answer)
+    form = {"redrive_id": redrive_id, "because": BECAUSE}
+    assert olga.send("/act/pause_redrive", **form).status_code == 303
+    ended(planted, redrive_id)
+    page = f"/redrives/{redrive_id}?go-on=yes"
+    assert "all_the_same" not in olga.http.get(page).text
+    left = {f"request-{number:08d}" for number in range(LETTERS)} - {*planted.sent(redrive_id)}
+    ask_anew(planted, min(left))
+    for said in ({}, {"all_the_same": "of another warning"}):
+        again = olga.send("/act/resume_redrive", page=page, **form, **said)
+        assert again.status_code == 409 and "may charge twice" in again.text
+        assert "Nothing was done" in again.text
+    assert planted.redrive().owner is None and min(left) not in planted.sent(redrive_id)
+    (warned,) = re.findall(r'name="all_the_same" value="([^"]+)"', again.text)
+    assert redrive_of(olga.send("/act/resume_redrive", **form, all_the_same=warned)) == redrive_id
+    eventually(lambda: planted.redrive().state == DONE, timeout_s=60)
+    assert planted.sent(redrive_id)[min(left)] == 1
 
 
 def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: Browser) -> None:
