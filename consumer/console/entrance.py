@@ -2,8 +2,8 @@
 
 A login is kept in the cookie alone, signed with a secret of this process: a console that is
 started anew asks everybody again. It counts as long as its person stands in the file with the same
-password, and its roles are those of the file. To log out deletes the cookie; to end a stolen one at
-once, change the password.
+password, and its roles are those of the file. To log out ends it, also for who has copied the
+cookie; so does another password.
 
 Each form has a token that belongs to its login, and is taken from a page of this console alone.
 """
@@ -74,6 +74,8 @@ class Entrance:
     def __init__(self, section: ConsoleSection) -> None:
         self._section = section
         self._secret = secrets.token_hex(32)
+        # Those that were logged out before their time, and when.
+        self._ended: dict[str, int] = {}
         self._people = People(section.users_file) if section.users_file else None
         self._proxy = (
             ProxyHeader(section.proxy_addresses, section.proxy_header, section="console")
@@ -118,7 +120,7 @@ class Entrance:
             return found
         session = request.session
         found = self._people.find(str(session.get("name")))
-        is_over = epoch_ms() - session.get("at", 0) > self._section.session_s * 1000
+        is_over = session.get("id") in self._ended or self._is_old(session.get("at", 0))
         return None if found is None or is_over or session.get("mark") != _mark(found) else found
 
     def login(self, request: Request, form: Form) -> bool:
@@ -142,6 +144,17 @@ class Entrance:
         )
         log.info("console.login", by=person.name, address=_address(request))
         return True
+
+    def logout(self, request: Request) -> None:
+        """End the login of this browser."""
+        for name in [name for name, at in [*self._ended.items()] if self._is_old(at)]:
+            self._ended.pop(name, None)
+        if "id" in request.session:
+            self._ended[request.session["id"]] = epoch_ms()
+        request.session.clear()
+
+    def _is_old(self, at: int) -> bool:
+        return epoch_ms() - at > self._section.session_s * 1000
 
     def token_of(self, request: Request) -> str:
         """Return the token of this login's forms; of nobody's, for the form to log in."""

@@ -67,7 +67,7 @@ class PageGuard:
 
     def logout(self, request: Request, form: Form, person: Person) -> Response:
         """End the login of this browser."""
-        request.session.clear()
+        self._entrance.logout(request)
         return RedirectResponse(LOGIN, SEE_OTHER)
 
     def _login(self, request: Request, form: Form) -> Response:

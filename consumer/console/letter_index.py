@@ -127,8 +127,8 @@ class LetterIndex:
             most: list so many of the newest.
             bars: so many at most, of the letters in time.
         """
-        where = " AND ".join([f"{CONDITIONS[name]} = ?" for name in chosen] or ["1"])
-        given = tuple(chosen.values())
+        where = " AND ".join([_condition(*one) for one in chosen.items()] or ["1"])
+        given: dict[str, Any] = {**chosen}
         open_ones = ", ".join(f"'{one.value}'" for one in sorted(UNSETTLED))
         shown = f"state IN ({open_ones}) AND {where}"
         with self._lock:
@@ -153,8 +153,8 @@ class LetterIndex:
             ).fetchall()
             newest = ask(
                 "SELECT request_id, attempts, topic, dialect, reason, class, message, failed_at, "
-                f"state FROM letter WHERE {shown} ORDER BY failed_at DESC LIMIT ?",
-                (*given, most),
+                f"state FROM letter WHERE {shown} ORDER BY failed_at DESC LIMIT :most",
+                {**given, "most": most},
             ).fetchall()
         times = Histogram()
         for minute, letters in minutes:
@@ -210,6 +210,15 @@ class LetterIndex:
 _DELETE = 'DELETE FROM letter WHERE dlq = ? AND partition = ? AND "offset" < ?'
 # Of a letter that counts no attempts.
 _UNCOUNTED = -1
+
+
+def _condition(name: str, value: str) -> str:
+    """Return the condition in SQL: it takes what the filter of a redrive takes."""
+    alike = f"{CONDITIONS[name]} = :{name}"
+    if name != "exception" or not value or "." in value:
+        return alike
+    # As `Filter.takes` has it: the class of any package.
+    return f"({alike} OR substr(class, -1 - length(:{name})) = '.' || :{name})"
 
 
 def _columns(letter: Letter) -> tuple[Any, ...]:

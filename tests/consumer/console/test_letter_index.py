@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from consumer.console.letter_index import LetterIndex, LetterView
+from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Dialect, Failure, Letter, Original
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.reading import LetterPage
@@ -125,6 +126,17 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(table: Table) -> 
     table.box.letters.clear()
     table.box.put("new")
     assert table.names() == ["new"]
+
+
+def test_an_exception_is_chosen_as_a_redrive_chooses_it(table: Table) -> None:
+    classes = ("TimeoutError", "bank.TimeoutError", "bank.api.TimeoutError", "MyTimeoutError")
+    for number, name in enumerate(classes):
+        table.box.put(f"request-{number}", exception_class=name)
+    for asked in ("TimeoutError", "bank.TimeoutError", "api.TimeoutError", "%Error"):
+        chosen = Filter(classes=frozenset({asked}))
+        taken = sum(chosen.takes(one) for one in table.box.letters)
+        assert table.view(exception=asked).shown == taken, asked
+    assert table.view(exception="TimeoutError").shown == 3
 
 
 def test_conditions_choose_and_the_counts_are_of_the_chosen(table: Table) -> None:

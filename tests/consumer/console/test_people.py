@@ -101,8 +101,11 @@ def test_a_form_that_another_page_sends_is_refused(browse: Browse, change: dict[
     headers = ours | {name: one for name, one in change.items() if name != "token"}
     assert browser.http.post("/logout", data=form, headers=headers).status_code == 403
     assert browser.http.get("/audit").status_code == 200
+    copied = {"cookie": f"onceward={browser.http.cookies['onceward']}"}
+    assert httpx.get(f"{browser.http.base_url}/audit", headers=copied).status_code == 200
     assert browser.send("/logout").status_code == 303
     assert browser.http.get("/audit").status_code == 303
+    assert httpx.get(f"{browser.http.base_url}/audit", headers=copied).status_code == 303
 
 
 def test_a_form_of_one_login_is_not_one_of_another(browse: Browse) -> None:
