@@ -177,9 +177,11 @@ class Acts:
             return again
         plan = confirmed.plan
         given = Given(plan.filter, plan.topics, plan.dlqs)
-        discard_letters(
+        done = discard_letters(
             self._settings, given, by=by, because=reason, how=How(), within=confirmed.spans
         )
+        if not done.taken:
+            raise HTTPException(409, "somebody was quicker: none of these can be discarded now")
         ids = sorted(plan.filter.ids)
         return _to_request(ids[0]) if given.is_one_id else RedirectResponse("/actions", SEE_OTHER)
 

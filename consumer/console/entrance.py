@@ -179,6 +179,9 @@ class Entrance:
     def _named_by_proxy(self, request: Request) -> str | None:
         if self._proxy is None:
             return None
+        # A proxy that adds its header leaves the one that a browser has sent, before its own.
+        if len(request.headers.getlist(self._proxy.header)) > 1:
+            raise HTTPException(403, "its proxy names several people")
         try:
             return self._proxy.name_of(request.headers, _address(request))
         except ValueError as error:

@@ -18,6 +18,9 @@ class ProxyHeader:
         header: its name.
         section: of the settings that has them, for errors.
 
+    Attributes:
+        header: its name in lower case.
+
     Raises:
         SettingsError: one of the addresses is no network.
     """
@@ -27,7 +30,7 @@ class ProxyHeader:
             self._networks = [ip_network(one) for one in addresses]
         except ValueError as error:
             raise SettingsError(f"[{section}] proxy_addresses: {error}") from error
-        self._header = header.lower()
+        self.header = header.lower()
 
     def name_of(self, headers: Mapping[str, str], address: str) -> str | None:
         """Return the name that the proxy gives; None where nobody is named.
@@ -35,7 +38,7 @@ class ProxyHeader:
         Raises:
             ValueError: somebody else sends the header, or it is no name.
         """
-        given = headers.get(self._header)
+        given = headers.get(self.header)
         if given is None:
             return None
         if not self._is_proxy(address):

@@ -175,6 +175,13 @@ def test_a_proxy_names_people_and_nobody_else_does(
         assert browser.http.post("/logout", data={"token": ""}).status_code == 403
 
 
+def test_a_person_beside_the_one_of_the_proxy_is_nobody(browse: Browse) -> None:
+    browser = browse(proxy_addresses=["127.0.0.1"])
+    forged = [("x-forwarded-user", "olga"), ("X-Forwarded-User", "vera")]
+    answer = httpx.get(f"{browser.http.base_url}/audit", headers=forged)
+    assert answer.status_code == 403 and "several" in answer.text
+
+
 def test_behind_a_link_of_another_site_a_login_counts_all_the_same(browse: Browse) -> None:
     browser = browse()
     assert browser.login("vera").status_code == 303

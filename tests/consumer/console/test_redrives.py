@@ -9,12 +9,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy import NullPool, create_engine, insert, update
 
 from consumer.console.previews import DISCARD, REDRIVE
+from consumer.dlq.discard_command import discard_letters
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.session import resume
 from consumer.journal.redrive_row import DONE, RUNNING
@@ -196,6 +198,20 @@ def test_a_preview_that_this_console_has_not_made_is_refused(
     page = olga.http.get(f"/choose/{kind}", params={"reason": hostile})
     assert "0 dead letters" in page.text and "<script" not in page.text
     assert 'name="preview"' not in page.text
+
+
+def test_whose_discard_comes_too_late_is_told(
+    planted: Planted, olga: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def second(*given: Any, **named: Any) -> Any:
+        discard_letters(*given, **named | {"by": "otto"})
+        return discard_letters(*given, **named)
+
+    seen = previewed(olga.http.get("/choose/discard?all=yes").text)
+    monkeypatch.setattr("consumer.console.acts.discard_letters", second)
+    answer = olga.send("/act/discard", preview=seen, because="x")
+    assert answer.status_code == 409 and "somebody was quicker" in answer.text
+    assert {one["by"] for one in planted.actions()} == {"otto"}
 
 
 def test_a_charge_twice_is_warned_of_and_asks_for_a_word(planted: Planted, olga: Browser) -> None:
