@@ -129,7 +129,7 @@ class RedrivePages:
         """Return the page of a redrive.
 
         Args:
-            later: what a person has to say who goes on with it; it is asked again then.
+            later: the later requests that were not confirmed: the page asks for that, as a 409.
         """
         with closing(redrives_of(self._settings)) as rows:
             found = rows.find(redrive_id)
