@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from feedback import __version__
+
+# Millions of small objects that all stay to the end: to look for garbage took half of a build.
+gc.disable()
 
 project = "Onceward"
 author = "The Onceward project"
