@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from feedback.errors import ExitCode
 from onceward.servers.ports import free_port
+from tests import preloaded
 from tests.face.conftest import ROOT
 from tests.kit.settings import environment
+from tests.preloaded.forks import PYTHON, Preloaded
 
 LIMIT_S = 120.0
 HANDLER = """
@@ -25,27 +29,32 @@ NAMELESS = ("unshare", "--user", "--map-user=54321")
 NO_NAME = ("HOME", "USER", "LOGNAME", "XDG_CACHE_HOME")
 
 
-def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of ours as a user without a name."""
-    settings = environment(
-        PYTHONPATH=str(ROOT),
-        ONCEWARD_KAFKA__BOOTSTRAP_SERVERS=f"127.0.0.1:{free_port()}",
-        ONCEWARD_REDIS__URL=f"redis://127.0.0.1:{free_port()}/0",
-        **more,
-    )
-    nameless = {name: value for name, value in settings.items() if name not in NO_NAME}
-    return subprocess.run(
-        [*NAMELESS, sys.executable, "-m", "onceward", *words],
-        cwd=folder,
-        env=nameless,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run() -> Iterator[Run]:
+    """Yield what runs a command of ours in a folder, as a user without a name.
+
+    The process that imports all of it and forks the commands has neither name nor home.
+    """
+
+    def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        settings = environment(
+            ONCEWARD_KAFKA__BOOTSTRAP_SERVERS=f"127.0.0.1:{free_port()}",
+            ONCEWARD_REDIS__URL=f"redis://127.0.0.1:{free_port()}/0",
+            **more,
+        )
+        nameless = {name: value for name, value in settings.items() if name not in NO_NAME}
+        argv = (*PYTHON, "onceward", *words)
+        return preloaded.run(argv, environ=nameless, timeout_s=LIMIT_S, cwd=folder, of=forking)
+
+    with closing(Preloaded(*NAMELESS, without=NO_NAME)) as forking:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def project(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a project with a journal."""
     folder = tmp_path_factory.mktemp("nameless")
     assert run(folder, "init").returncode == ExitCode.FINE
@@ -65,7 +74,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=" ".join,
 )
-def test_no_command_ends_in_a_stack(project: Path, words: list[str]) -> None:
+def test_no_command_ends_in_a_stack(run: Run, project: Path, words: list[str]) -> None:
     done = run(project, *words)
     assert done.returncode not in (ExitCode.FINE, ExitCode.INTERNAL), done.stderr
     assert "Traceback" not in done.stderr
@@ -76,7 +85,9 @@ def test_no_command_ends_in_a_stack(project: Path, words: list[str]) -> None:
     [["init"], ["dev"], ["worker", "migrate"], ["worker", "check"]],
     ids=" ".join,
 )
-def test_a_folder_that_it_may_not_write_is_named(tmp_path: Path, words: list[str]) -> None:
+def test_a_folder_that_it_may_not_write_is_named(
+    run: Run, tmp_path: Path, words: list[str]
+) -> None:
     (tmp_path / "paying.py").write_text(HANDLER)
     tmp_path.chmod(0o555)
     named = {"KAFKA__GROUP": "g", "JOURNAL__URL": "sqlite:///j.db", "WORKER__HANDLERS": "paying"}

@@ -69,7 +69,8 @@ class Forked:
 
     Args:
         argv: this interpreter, "-m", a module of ours, and its arguments.
-        stdout, stderr: descriptors of files; None for nothing. Its input is empty.
+        stdin, stdout, stderr: descriptors of files; None for nothing.
+        of: the process that forks it; by default the one that all share.
     """
 
     def __init__(
@@ -77,14 +78,16 @@ class Forked:
         argv: Sequence[str],
         *,
         environ: Mapping[str, str],
+        stdin: int | None = None,
         stdout: int | None = None,
         stderr: int | None = None,
         cwd: Path = ROOT,
+        of: Preloaded | None = None,
     ) -> None:
         self.args = tuple(argv)
-        self._preloaded = _preloaded()
+        self._preloaded = of or _preloaded()
         with Path(os.devnull).open("r+b") as nothing:
-            files = [nothing.fileno() if one is None else one for one in (None, stdout, stderr)]
+            files = [nothing.fileno() if one is None else one for one in (stdin, stdout, stderr)]
             self._number, self.pid = self._preloaded.fork(self.args, environ, cwd, files)
 
     @property
@@ -118,9 +121,17 @@ class Forked:
 
 
 def run(
-    argv: Sequence[str], *, environ: Mapping[str, str], timeout_s: float, cwd: Path = ROOT
+    argv: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    timeout_s: float,
+    cwd: Path = ROOT,
+    of: Preloaded | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, without input, and return what it has printed.
+
+    Args:
+        of: the process that forks it; by default the one that all share.
 
     Raises:
         subprocess.TimeoutExpired: it has not ended by then, and was killed.
@@ -142,6 +153,7 @@ def run(
             stdout=out.fileno(),
             stderr=errors.fileno(),
             cwd=cwd,
+            of=of,
         )
         try:
             code = process.wait(timeout_s)
@@ -156,16 +168,22 @@ def run(
     return subprocess.CompletedProcess(process.args, code, *said)
 
 
-class _Preloaded:
-    """The process that forks, and what it says. Safe to share between threads."""
+class Preloaded:
+    """The process that forks, and what it says. Safe to share between threads.
 
-    def __init__(self) -> None:
+    Args:
+        before: words before its command, of a program that becomes it.
+        without: variables that it does not have.
+    """
+
+    def __init__(self, *before: str, without: Sequence[str] = ()) -> None:
+        environ = {**_others(), **PRELOADED}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                (*PYTHON, "tests.preloaded.process", str(theirs.fileno())),
+                (*before, *PYTHON, "tests.preloaded.process", str(theirs.fileno())),
                 cwd=ROOT,
-                env={**_others(), **PRELOADED},
+                env={name: environ[name] for name in environ.keys() - {*without}},
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
             )
@@ -177,7 +195,7 @@ class _Preloaded:
         self._codes: dict[int, int] = {}
         self._is_gone = False
         threading.Thread(target=self._hear, name="preloaded", daemon=True).start()
-        atexit.register(self._end)
+        atexit.register(self.close)
 
     def fork(
         self, argv: Sequence[str], environ: Mapping[str, str], cwd: Path, files: Sequence[int]
@@ -213,12 +231,14 @@ class _Preloaded:
             self._is_gone = True
             self._changed.notify_all()
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """End the process, and what it has forked."""
+        atexit.unregister(self.close)
         self._asking.shutdown(socket.SHUT_RDWR)
         self._process.wait(60)
         self._asking.close()
 
 
 @lru_cache(maxsize=1)
-def _preloaded() -> _Preloaded:
-    return _Preloaded()
+def _preloaded() -> Preloaded:
+    return Preloaded()
