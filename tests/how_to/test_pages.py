@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -24,6 +23,7 @@ from tests.documents import DOCS, ROOT
 from tests.eventually import eventually
 from tests.how_to.commands import blocks
 from tests.kit.settings import toml
+from tests.preloaded.programs import INSTALLED, forked_programs
 from tests.stack import Servers
 from tests.tutorials.page import Command
 from tests.tutorials.reader import Reader, reading
@@ -121,8 +121,10 @@ def shop(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "client": {"topic": f"{group}.effects-1.payments"},
     }
     (folder / "onceward.toml").write_text(toml(sections))
-    programs = Path(sys.executable).parent
-    with reading(folder, servers, programs=programs, PYTHONPATH=str(ROOT)) as reader:
+    with (
+        forked_programs() as forked,
+        reading(folder, servers, programs=[forked, INSTALLED], PYTHONPATH=str(ROOT)) as reader,
+    ):
         reader.names.clear()
         reader.follow(Command("onceward-worker migrate", "the journal has version …\n"))
         started = Command("onceward-worker run --create-topics", '…"worker.started"…\n', "worker")

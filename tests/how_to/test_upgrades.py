@@ -79,7 +79,7 @@ def test_the_journal_is_migrated_below_an_older_worker_and_workers_are_replaced(
     with (
         fresh_database(servers.postgres, topic) as url,
         reading(
-            tmp_path, servers, programs=Path(sys.executable).parent, PYTHONPATH=str(ROOT)
+            tmp_path, servers, programs=[Path(sys.executable).parent], PYTHONPATH=str(ROOT)
         ) as by,
     ):
         by.names.clear()

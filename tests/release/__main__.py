@@ -91,7 +91,7 @@ def _follow(programs: Path, folder: Path) -> None:
     servers = Servers.of_environment(os.environ)
     place = folder / "reader"
     place.mkdir()
-    with reading(place, servers, programs=programs) as reader:
+    with reading(place, servers, programs=[programs]) as reader:
         for step in steps(TUTORIAL.read_text("utf-8")):
             reader.follow(step)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,17 +74,17 @@ class Reader:
 
 @contextmanager
 def reading(
-    folder: Path, servers: Servers, *, programs: Path, **variables: str
+    folder: Path, servers: Servers, *, programs: Sequence[Path], **variables: str
 ) -> Iterator[Reader]:
     """Yield somebody with servers that run; what was started ends with it.
 
     Args:
-        programs: the folder in which Onceward's commands are.
+        programs: the folders in which Onceward's commands are.
         variables: more of the environment.
     """
     topic = f"p{uuid.uuid4().hex}"[: len(TOPIC)]
     environ = environment(
-        PATH=f"{programs}{os.pathsep}{os.environ['PATH']}",
+        PATH=os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
         COLUMNS="100",
         ONCEWARD_KAFKA__BOOTSTRAP_SERVERS=servers.kafka,
         ONCEWARD_REDIS__URL=servers.redis,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.documents import DOCS, ROOT
+from tests.preloaded.programs import INSTALLED, forked_programs
 from tests.stack import Servers
 from tests.tutorials.page import BadPage, Command, steps
 from tests.tutorials.reader import Reader, reading
@@ -18,13 +18,19 @@ PAGES = sorted(path for path in (DOCS / "tutorials").glob("*.md") if path.stem !
 LONG = {"on-call"}
 
 
+# It types the installed programs; the others forks of them, where they end by themselves.
+AS_INSTALLED = "first-handler"
+
+
 @pytest.fixture
-def reader(tmp_path: Path, servers: Servers) -> Iterator[Reader]:
+def reader(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Iterator[Reader]:
     """Yield somebody with Onceward installed."""
-    with reading(
-        tmp_path, servers, programs=Path(sys.executable).parent, PYTHONPATH=str(ROOT)
-    ) as reader:
-        yield reader
+    with forked_programs() as forked:
+        typed = [] if AS_INSTALLED in request.node.name else [forked]
+        with reading(
+            tmp_path, servers, programs=[*typed, INSTALLED], PYTHONPATH=str(ROOT)
+        ) as reader:
+            yield reader
 
 
 @pytest.mark.timeout(900)
