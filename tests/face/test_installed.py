@@ -99,6 +99,9 @@ def test_no_file_for_spark_is_made_of_a_checkout_whose_names_are_taken(project: 
     assert not list(project.folder.glob("*audit*"))
 
 
+@pytest.mark.parametrize(
+    "project", ["wheel", pytest.param("checkout", marks=pytest.mark.long)], indirect=True
+)
 def test_a_worker_runs_handlers_of_a_file_called_consumer(
     project: Project, servers: Servers, topic: Callable[..., str], group: str, sqlite_url: str
 ) -> None:

@@ -76,13 +76,10 @@ def late(request: Request) -> None:
     raise ConnectionResetError("the answer was lost")
 
 
-@handler(topic="later", retries="10m", retry_on=ConnectionError)
-def later(request: Request) -> None:
-    raise ConnectionRefusedError
-
-
-@handler(topic="together", effect="marked")
+@handler(topic="together", effect="marked", retries="10m", retry_on=ConnectionError)
 def together(request: Request) -> None:
+    if request.request_id == "refused":
+        raise ConnectionRefusedError
     with request.effect(), request.effect():
         bank.call(request.idempotency_key)
 
@@ -95,12 +92,10 @@ def test_a_retry_runs_when_it_is_due(onceward_bench):
     assert (outcome.state, outcome.runs, bank.times_acted) == ("FAILED", 2, 2)
 
 
-def test_a_retry_that_waits_for_long_is_not_awaited(onceward_bench):
-    onceward_bench(later).run_with_retries(None, request_id="a")
-
-
-def test_an_effect_that_is_entered_twice_counts_once(onceward_bench):
-    assert onceward_bench(together).run().effects == 1
+def test_an_effect_entered_twice_counts_once_and_a_long_wait_is_not_awaited(onceward_bench):
+    bench = onceward_bench(together)
+    assert bench.run().effects == 1
+    bench.run_with_retries(None, request_id="refused")
 
 
 def test_a_bank_that_knows_no_keys_acts_twice(onceward_bench):
@@ -135,17 +130,14 @@ def test_the_counterparty_is_asked_after_a_death(onceward_bench):
     assert (outcome.status.result, outcome.runs, bank.times_acted) == ({"found": True}, 1, 1)
 
 
-def test_a_transactional_run_that_dies_leaves_nothing():
+def test_a_transactional_run_that_dies_leaves_nothing_and_time_is_not_moved():
     from onceward.testing import Bench
 
     with Bench(book) as bench:
         bench.die_after_effect()
         outcome = bench.run(request_id="a")
-    assert (outcome.status.result, outcome.runs, outcome.commits) == (1, 2, 1)
-
-
-def test_time_is_not_moved(onceward_bench):
-    onceward_bench(book).advance(60)
+        assert (outcome.status.result, outcome.runs, outcome.commits) == (1, 2, 1)
+        bench.advance(60)
 
 
 def test_a_handler_in_a_function_is_refused(onceward_bench):
@@ -172,18 +164,19 @@ def test_a_users_tests_run_on_real_servers_and_leave_nothing_there(
     pytester.makepyfile(test_shop=TESTS % 3)
     pytester.makeconftest(NOTED)
     ran = pytester.runpytest_subprocess(*REAL)
-    ran.assert_outcomes(passed=6, skipped=4)
+    # Two of those that are skipped have come to their last line: one of their asserts fails before.
+    ran.assert_outcomes(passed=4, skipped=4)
     ran.stdout.fnmatch_lines(
         [
             f"onceward: Kafka found running at {servers.kafka}",
-            "*later: a real retry waits for its [56]?? s; declare at most 10",
+            "*together: a real retry waits for its [56]?? s; declare at most 10",
             "*advance: the clocks of real servers are nobody's to move",
             "*inner: on real servers a child imports the handler, so declare it at the top*",
             "*MemoryClient: the test says how its requests go on*",
         ]
     )
     names = [LEFT + made for made in (pytester.path / "made.txt").read_text().split()]
-    assert len(names) >= 7, "one for each bench"
+    assert len(names) >= 6, "one for each bench"
     with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
         assert not [one for one in admin.list_topics() if one.startswith(tuple(names))]
         groups = [one["group_id"] for one in admin.list_groups()]
@@ -194,7 +187,7 @@ def test_a_users_tests_run_on_real_servers_and_leave_nothing_there(
 
 def test_the_same_tests_say_the_same_in_memory(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_shop=TESTS % 1)
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=10)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=8)
 
 
 @pytest.mark.long
