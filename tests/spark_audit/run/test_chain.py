@@ -24,6 +24,7 @@ from spark_audit.output.paths import Places
 from spark_audit.output.run_lock import alone
 from spark_audit.run.audit import AuditResult
 from spark_audit.run.day_pruning import prune
+from spark_audit.stage.snapshot import Snapshot
 from spark_audit.stage.window import Window, window_of
 from tests.kit.databases import migrated
 from tests.spark_audit.run.scene import IDS, LOST, WINDOW, Scene
@@ -89,8 +90,8 @@ def _today_after(scene: Scene) -> tuple[Window, AuditResult]:
 
 
 def _others_are_refused_by_name(scene: Scene, other: str, tmp_path: Path) -> None:
-    """See that no other group, topics or journal go on with days of these."""
-    before = Places(scene.output, DATE).summary.read_bytes()
+    """See that no other group, topics or journal go on with days of these, or judge one."""
+    before = Snapshot.of(scene.output, DATE).manifest.read_bytes()
     settings = scene.settings()
     group = settings.model_copy(
         update={"kafka": settings.kafka.model_copy(update={"group": "another"})}
@@ -104,15 +105,22 @@ def _others_are_refused_by_name(scene: Scene, other: str, tmp_path: Path) -> Non
     for window in (WINDOW, _today()):
         with pytest.raises(SettingsError, match="was read from the journal"):
             scene.audit(scene.settings(journal_url=journal), window)
-    assert Places(scene.output, DATE).summary.read_bytes() == before
+    assert Snapshot.of(scene.output, DATE).manifest.read_bytes() == before
+    assert not Places(scene.output, DATE).summary.exists()
 
 
 def test_what_no_day_would_come_for_and_what_ran_again_after_its_day_are_named_once(
-    scene: Scene, topic: Callable[..., str], tmp_path: Path
+    scene: Scene, topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = _day_with_strays(scene)
+    # Its day was read, and never judged: the next run does that before its own.
+    with monkeypatch.context() as dying:
+        dying.setattr(spark_audit.run.audit, "judge_day", _die)
+        with pytest.raises(KeyboardInterrupt):
+            _day_with_strays(scene)
     _others_are_refused_by_name(scene, topic(1), tmp_path)
     today, second = _today_after(scene)
+    (first,) = second.before
+    assert first.summary["date"] == DATE
     assert _lost(scene, DATE) == sorted([LOST, *STRAYS])
     assert second.exit_code is ExitCode.BAD_ANSWER
     assert _lost(scene, today.date) == ["late", "of-today"]
@@ -131,22 +139,6 @@ def test_days_with_strays_are_judged_again_as_they_were(scene: Scene) -> None:
     again = scene.audit(again=True)
     assert _lost(scene, DATE) == sorted([LOST, *STRAYS])
     assert again.summary["offsets"]["judged"] == 15
-
-
-@SQLITE_ONLY
-def test_a_day_that_was_read_and_not_judged_is_judged_by_the_next_run(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as dying:
-        dying.setattr(spark_audit.run.audit, "judge_day", _die)
-        with pytest.raises(KeyboardInterrupt):
-            scene.audit()
-    _lose(scene, {"late": NOON})
-    today = _today()
-    outcome = scene.audit(window=today)
-    assert [one.summary["date"] for one in outcome.before] == [DATE]
-    assert (_lost(scene, DATE), _lost(scene, today.date)) == ([LOST], ["late"])
-    assert outcome.exit_code is ExitCode.BAD_ANSWER
 
 
 # Each day more is a whole audit more.
