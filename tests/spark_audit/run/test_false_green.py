@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
 
 from feedback.errors import ExitCode
 from spark_audit.judge.day_verdict import DEFAULT_FAIL_ON
@@ -26,15 +24,10 @@ def _found(outcome: AuditResult) -> dict[str, int]:
     return {name: count for name, count in found.items() if count}
 
 
-def _take_back(scene: Scene) -> None:
-    """Let only the first records have been delivered."""
+def test_requests_that_were_never_delivered_are_overdue_and_fail(scene: Scene) -> None:
     scene.commit(scene.topic, DELIVERED)
     for request_id in IDS[DELIVERED:]:
         scene.journal.change(f"DELETE FROM onceward_request WHERE request_id = '{request_id}'")
-
-
-def test_requests_that_were_never_delivered_are_overdue_and_fail(scene: Scene) -> None:
-    _take_back(scene)
     outcome = scene.audit(fail_on=DEFAULT_FAIL_ON)
     assert outcome.exit_code is ExitCode.BAD_ANSWER
     assert _found(outcome) == {"overdue": len(IDS) - DELIVERED}
@@ -42,16 +35,8 @@ def test_requests_that_were_never_delivered_are_overdue_and_fail(scene: Scene) -
     assert f"<h1>At risk: {len(IDS) - DELIVERED} overdue" in outcome.page.read_text()
 
 
-def test_undelivered_records_that_kafka_deleted_leave_the_day_incomplete(scene: Scene) -> None:
-    _take_back(scene)
-    with KafkaAdminClient(bootstrap_servers=scene.servers.kafka) as admin:
-        admin.delete_records({TopicPartition(scene.topic, 0): len(IDS)})
-    outcome = scene.audit()
-    assert outcome.exit_code is ExitCode.NOT_AVAILABLE
-    assert _found(outcome) == {"retention_gap": 1}
-    assert [one for one in outcome.summary["unseen"] if "deleted before" in one]
-
-
+# What is said of no requests is proved in `say`.
+@pytest.mark.long
 def test_a_day_without_requests_is_good_and_says_that_it_is_empty(scene: Scene) -> None:
     since_ms = 1_577_836_800_000
     outcome = scene.audit(window=Window("2020-01-01", since_ms, since_ms + DAY_MS))
