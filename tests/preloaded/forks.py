@@ -42,13 +42,14 @@ def start(
     argv: Sequence[str],
     *,
     environ: Mapping[str, str],
+    stdin: int | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
 ) -> Process:
     """Start a command in a session of its own: as a fork, or where that says less on its own.
 
     Args:
-        stdout, stderr: descriptors of files; None for nothing. Its input is empty.
+        stdin, stdout, stderr: descriptors of files; None for nothing.
     """
     if _for_interpreter(environ) != PRELOADED:
         nothing = subprocess.DEVNULL
@@ -56,12 +57,12 @@ def start(
             argv,
             cwd=ROOT,
             env=environ,
-            stdin=nothing,
+            stdin=nothing if stdin is None else stdin,
             stdout=nothing if stdout is None else stdout,
             stderr=nothing if stderr is None else stderr,
             start_new_session=True,
         )
-    return Forked(argv, environ=environ, stdout=stdout, stderr=stderr)
+    return Forked(argv, environ=environ, stdin=stdin, stdout=stdout, stderr=stderr)
 
 
 class Forked:

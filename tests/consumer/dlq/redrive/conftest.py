@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,22 +67,42 @@ def plant_letters(
     return make
 
 
+@contextmanager
+def open_scene(servers: Servers, folder: Path, *handlers: str, **facts: Any) -> Iterator[Scene]:
+    """Yield a scene on an SQLite journal unless it is told another; see `Stage` for the facts."""
+    given: dict[str, Any] = {
+        "journal_url": f"sqlite:///{folder}/journal.db",
+        "worker": {"handlers": [HANDLERS]},
+    }
+    names = handlers or ("repairable",)
+    with open_stage(servers=servers, folder=folder, handlers=names, **given | facts) as stage:
+        yield Scene(stage, servers.kafka)
+
+
 @pytest.fixture
 def make_scene(servers: Servers, tmp_path: Path) -> Iterator[MakeScene]:
-    """Return a factory of scenes, on an SQLite journal unless it is told another."""
+    """Return a factory of scenes."""
     with ExitStack() as stages:
 
         def make(*handlers: str, **facts: Any) -> Scene:
             folder = tmp_path / f"scene-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
-            given: dict[str, Any] = {
-                "servers": servers,
-                "journal_url": f"sqlite:///{folder}/journal.db",
-                "folder": folder,
-                "handlers": handlers or ("repairable",),
-                "worker": {"handlers": [HANDLERS]},
-            }
-            stage = stages.enter_context(open_stage(**given | facts))
-            return Scene(stage, servers.kafka)
+            return stages.enter_context(open_scene(servers, folder, *handlers, **facts))
 
         yield make
+
+
+@pytest.fixture(scope="module")
+def shared_scene(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Yield a scene whose worker runs, for tests that act on requests by their ids alone."""
+    folder = tmp_path_factory.mktemp("scene")
+    with open_scene(servers, folder, "repairable", "doubtful") as made:
+        made.stage.start()
+        yield made
+
+
+@pytest.fixture
+def running(shared_scene: Scene) -> Scene:
+    """Return that scene; what the handlers need is away again."""
+    shared_scene.break_again()
+    return shared_scene

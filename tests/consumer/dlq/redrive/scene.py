@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from sqlalchemy import NullPool, create_engine, select
@@ -19,24 +21,43 @@ from feedback.settings.settings import KafkaSection
 from tests import preloaded
 from tests.consumer.features.dead_letters.box import Box, header
 from tests.consumer.stage import Stage
-from tests.kit.program import ROOT
 from tests.kit.settings import environment
 
 COMMAND = (sys.executable, "-m", "consumer.dlq")
 LIMIT_S = 90.0
 
 
-def start_dlq(config: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start `onceward-dlq` and wait for nothing."""
-    return subprocess.Popen(
-        (*COMMAND, *arguments, "--config", str(config)),
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-    )
+class StartedDlq:
+    """`onceward-dlq` that runs on.
+
+    Args:
+        config: its settings.
+        arguments: before them.
+        stdin: a descriptor of what answers its questions; nobody does without.
+    """
+
+    def __init__(self, config: Path, *arguments: str, stdin: int | None = None) -> None:
+        self._said = TemporaryFile()  # noqa: SIM115 - `ended` closes both
+        self._errors = TemporaryFile()  # noqa: SIM115
+        self._process = preloaded.start(
+            (*COMMAND, *arguments, "--config", str(config)),
+            environ=environment(),
+            stdin=stdin,
+            stdout=self._said.fileno(),
+            stderr=self._errors.fileno(),
+        )
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def ended(self) -> tuple[int, str, str]:
+        """Return its exit code and what it has said, to stdout and to stderr, when it has ended."""
+        code = self._process.wait(LIMIT_S)
+        with self._said as said, self._errors as errors:
+            said.seek(0)
+            errors.seek(0)
+            return code, said.read().decode(), errors.read().decode()
 
 
 class Scene:
@@ -61,13 +82,21 @@ class Scene:
         said: dict[str, Any] = json.loads(self.dlq(*arguments, *yes, "--json", code=code).stdout)
         return said
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, stdin: int | None = None) -> StartedDlq:
         """Start `onceward-dlq` and wait for nothing."""
-        return start_dlq(self.config, *arguments)
+        return StartedDlq(self.config, *arguments, stdin=stdin)
 
     def repair(self) -> None:
         """Give the handlers what they need."""
-        Path(self.stage.variables()["TEST_RUNS"] + ".repaired").touch()
+        self._repaired.touch()
+
+    def break_again(self) -> None:
+        """Take it from them."""
+        self._repaired.unlink(missing_ok=True)
+
+    @property
+    def _repaired(self) -> Path:
+        return Path(self.stage.variables()["TEST_RUNS"] + ".repaired")
 
     def fail(self, *values: Any, handler: str = "repairable", **options: Any) -> list[str]:
         """Send requests and return their ids once each has its letter."""

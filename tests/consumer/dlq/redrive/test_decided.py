@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import os
 import pty
-import subprocess
 import threading
-from subprocess import PIPE, STDOUT
 
 import pytest
 
 from feedback.status import State
 from tests.consumer.dlq.redrive.conftest import MakeScene
-from tests.consumer.dlq.redrive.scene import COMMAND, LIMIT_S, Scene
+from tests.consumer.dlq.redrive.scene import Scene
 from tests.eventually import eventually
-from tests.kit.program import ROOT
-from tests.kit.settings import environment
 
 
 @pytest.fixture
 def scene(make_scene: MakeScene) -> Scene:
     """Return a scene whose worker runs."""
-    made = make_scene("repairable", "doubtful")
+    made = make_scene()
     made.stage.start()
     return made
 
@@ -34,38 +30,38 @@ def doubt(scene: Scene) -> str:
     return sent.request_id
 
 
-def test_a_waiting_client_sees_a_doubt_resolved(scene: Scene) -> None:
-    request_id = doubt(scene)
-    events = scene.stage.client.store.redis.pubsub()  # type: ignore[no-untyped-call]
-    events.subscribe(scene.stage.client.store.events_channel(request_id))
+def test_a_waiting_client_sees_a_doubt_resolved(running: Scene) -> None:
+    request_id = doubt(running)
+    events = running.stage.client.store.redis.pubsub()  # type: ignore[no-untyped-call]
+    events.subscribe(running.stage.client.store.events_channel(request_id))
     how = ("--succeeded", "--result", '{"receipt": 7}', "--reason", "the list", "--by", "zoe")
-    said = scene.said("resolve", request_id, *how)
+    said = running.said("resolve", request_id, *how)
     assert (said["resolved"], said["status"], said["told"]) == (True, "SUCCEEDED", True)
     heard = [events.get_message(timeout=60)["data"] for _ in range(2)]
     assert heard[-1] == b"SUCCEEDED"
     events.close()
-    status = scene.stage.client.status(request_id)
+    status = running.stage.client.status(request_id)
     assert (status.state, status.result) == (State.SUCCEEDED, {"receipt": 7})
-    row = scene.stage.row(request_id)
+    row = running.stage.row(request_id)
     assert row is not None and row["published_at"] is not None
-    assert [one["outcome"] for one in scene.stage.history(request_id)] == ["IN_DOUBT"]
-    (done,) = scene.actions(request_id)
+    assert [one["outcome"] for one in running.stage.history(request_id)] == ["IN_DOUBT"]
+    (done,) = running.actions(request_id)
     assert (done["action"], done["by"], done["reason"]) == ("resolve", "zoe", "the list")
-    again = scene.said("resolve", request_id, "--failed", "--reason", "no", code=1)
+    again = running.said("resolve", request_id, "--failed", "--reason", "no", code=1)
     assert (again["resolved"], again["status"]) == (False, "SUCCEEDED")
-    assert scene.said("resolve", "nobody", "--failed", "--reason", "no", code=1)["status"] is None
+    assert running.said("resolve", "nobody", "--failed", "--reason", "no", code=1)["status"] is None
 
 
-def test_what_did_not_happen_gets_a_letter_and_can_be_sent_back(scene: Scene) -> None:
-    request_id = doubt(scene)
-    scene.said("resolve", request_id, "--failed", "--code", "NOT_CHARGED", "--reason", "no such")
-    failed = scene.stage.client.status(request_id)
+def test_what_did_not_happen_gets_a_letter_and_can_be_sent_back(running: Scene) -> None:
+    request_id = doubt(running)
+    running.said("resolve", request_id, "--failed", "--code", "NOT_CHARGED", "--reason", "no such")
+    failed = running.stage.client.status(request_id)
     assert (failed.state, failed.code, failed.message) == (State.FAILED, "NOT_CHARGED", "no such")
-    scene.box.closed([request_id])
-    scene.repair()
-    assert scene.said("redrive", request_id)["sent"] == 1
-    assert scene.stage.final(request_id).state is State.SUCCEEDED
-    outcomes = [one["outcome"] for one in scene.stage.history(request_id)]
+    running.box.closed([request_id])
+    running.repair()
+    assert running.said("redrive", request_id)["sent"] == 1
+    assert running.stage.final(request_id).state is State.SUCCEEDED
+    outcomes = [one["outcome"] for one in running.stage.history(request_id)]
     assert outcomes == ["IN_DOUBT", "FAILED"]
 
 
@@ -96,10 +92,10 @@ def test_with_redis_away_a_worker_tells_it_later(make_scene: MakeScene) -> None:
         ("discard", "--because", "x"),
     ],
 )
-def test_what_makes_no_sense_changes_nothing(
-    make_scene: MakeScene, arguments: tuple[str, ...]
-) -> None:
-    assert make_scene("doubtful").dlq(*arguments, code=2).stderr
+def test_what_makes_no_sense_changes_nothing(running: Scene, arguments: tuple[str, ...]) -> None:
+    before = running.actions()
+    assert running.dlq(*arguments, code=2).stderr
+    assert running.actions() == before
 
 
 def test_discarded_failures_are_kept_and_listed_no_more(scene: Scene) -> None:
@@ -133,13 +129,20 @@ def test_only_what_has_failed_or_has_a_letter_can_be_discarded(scene: Scene) -> 
 ASKING = [("redrive",), ("discard", "--because", "a test")]
 
 
-@pytest.mark.parametrize("command", ASKING)
-def test_what_is_not_confirmed_is_not_done(scene: Scene, command: tuple[str, ...]) -> None:
-    scene.fail({"amount": 1}, {"amount": 2})
+def test_what_is_not_confirmed_is_not_done(scene: Scene) -> None:
+    failed = scene.fail({"amount": 1}, {"amount": 2})
+    for command in ASKING:
+        _asked_in_vain(scene, command)
+    said = scene.said("discard", "--reason", "BANK_CLOSED", "--because", "x", "--dry-run")
+    assert (said["would_discard"], said["refused"]) == (len(failed), {})
+    assert not scene.actions() and not scene.redrives()
+
+
+def _asked_in_vain(scene: Scene, command: tuple[str, ...]) -> None:
     # Nobody is there to ask, or gives another answer than yes.
     done = scene.dlq(*command, "--reason", "BANK_CLOSED", code=1)
-    argv = (*COMMAND, *command, "--all", "--config", str(scene.config))
-    answered = [at_a_terminal(argv, answer) for answer in ("n\n", "\n", "\x04")]
+    answers = ("n\n", "\n", "\x04")
+    answered = [at_a_terminal(scene, answer, *command, "--all") for answer in answers]
     for code, said in ((1, done.stdout + done.stderr), *answered):
         assert code == 1
         assert "it was not confirmed, so nothing was changed" in said
@@ -148,47 +151,39 @@ def test_what_is_not_confirmed_is_not_done(scene: Scene, command: tuple[str, ...
 
 
 @pytest.mark.parametrize("command", ASKING)
-def test_a_single_id_is_not_asked_about(scene: Scene, command: tuple[str, ...]) -> None:
-    (failed,) = scene.fail({"amount": 1})
-    scene.dlq(*command, failed, code=0)
-    assert [one["request_id"] for one in scene.actions()] == [failed]
+def test_a_single_id_is_not_asked_about(running: Scene, command: tuple[str, ...]) -> None:
+    (failed,) = running.fail({"amount": 1})
+    before = len(running.actions())
+    running.dlq(*command, failed, code=0)
+    assert [one["request_id"] for one in running.actions()[before:]] == [failed]
 
 
-def test_a_dry_run_of_a_discard_counts_and_changes_nothing(scene: Scene) -> None:
-    failed = scene.fail({"amount": 1}, {"amount": 2})
-    said = scene.said("discard", "--reason", "BANK_CLOSED", "--because", "x", "--dry-run")
-    assert (said["would_discard"], said["refused"]) == (len(failed), {})
-    assert not scene.actions()
-
-
-def test_a_discard_is_undone_as_long_as_nothing_else_has_happened(scene: Scene) -> None:
-    failed, other, replaced = scene.fail({"amount": 1}, {"amount": 2}, {"amount": 3})
+def test_a_discard_is_undone_as_long_as_nothing_else_has_happened(running: Scene) -> None:
+    failed, other, replaced = running.fail({"amount": 1}, {"amount": 2}, {"amount": 3})
     undo = ("--undo", "--because", "the wrong one")
-    scene.said("discard", failed, "--because", "a test")
-    assert scene.said("redrive", failed, code=1)["refused"] == {"discarded": 1}
-    assert scene.said("discard", failed, *undo)["requests"] == {failed: "undone"}
-    assert scene.said("discard", failed, *undo, code=1)["requests"] == {failed: "not_discarded"}
-    assert scene.said("discard", other, *undo, code=1)["requests"] == {other: "not_discarded"}
-    scene.repair()
-    assert scene.said("redrive", replaced, "--set", "amount=7")["sent"] == 1
-    assert scene.said("discard", replaced, *undo, code=1)["requests"] == {replaced: "replaced"}
-    assert scene.said("redrive", failed)["sent"] == 1
-    assert [one["action"] for one in scene.actions(failed)] == ["discard", "undo", "redrive"]
+    running.said("discard", failed, "--because", "a test")
+    assert running.said("redrive", failed, code=1)["refused"] == {"discarded": 1}
+    assert running.said("discard", failed, *undo)["requests"] == {failed: "undone"}
+    assert running.said("discard", failed, *undo, code=1)["requests"] == {failed: "not_discarded"}
+    assert running.said("discard", other, *undo, code=1)["requests"] == {other: "not_discarded"}
+    running.repair()
+    assert running.said("redrive", replaced, "--set", "amount=7")["sent"] == 1
+    assert running.said("discard", replaced, *undo, code=1)["requests"] == {replaced: "replaced"}
+    assert running.said("redrive", failed)["sent"] == 1
+    assert [one["action"] for one in running.actions(failed)] == ["discard", "undo", "redrive"]
 
 
-def at_a_terminal(command: tuple[str, ...], answer: str) -> tuple[int, str]:
-    """Run a command whose questions are answered; return its exit code and all that it said."""
+def at_a_terminal(scene: Scene, answer: str, *arguments: str) -> tuple[int, str]:
+    """Run the command and answer its question; return its exit code and all that it said."""
     ours, theirs = pty.openpty()
     try:
-        with subprocess.Popen(
-            command, cwd=ROOT, env=environment(), stdin=theirs, stdout=PIPE, stderr=STDOUT
-        ) as process:
-            os.write(ours, answer.encode())
-            said, _ = process.communicate(timeout=LIMIT_S)
+        started = scene.start(*arguments, stdin=theirs)
+        os.write(ours, answer.encode())
+        code, said, errors = started.ended()
+        return code, said + errors
     finally:
         os.close(ours)
         os.close(theirs)
-    return process.returncode, said.decode()
 
 
 def test_of_a_redrive_and_a_clients_resend_at_once_one_runs(

@@ -5,7 +5,6 @@ and in Kafka is what a SIGKILL at that place leaves behind."""
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from feedback.kafka.outgoing import NotAcknowledged, Outgoing
 from feedback.kafka.writer import KafkaWriter
 from tests.consumer.dlq.redrive.conftest import PlantLetters
 from tests.consumer.dlq.redrive.planted import LETTERS, Planted
-from tests.consumer.dlq.redrive.scene import start_dlq
+from tests.consumer.dlq.redrive.scene import StartedDlq
 from tests.eventually import eventually
 
 pytestmark = pytest.mark.waits
@@ -231,36 +230,32 @@ def test_a_redrive_that_lives_elsewhere_is_left_to_it(
 
 
 def test_a_real_kill_a_signal_and_a_cancel_leave_it_to_be_resumed(planted: Planted) -> None:
-    def started(*arguments: str) -> subprocess.Popen[str]:
-        return start_dlq(planted.config, "redrive", *arguments)
+    def started(*arguments: str) -> StartedDlq:
+        return StartedDlq(planted.config, "redrive", *arguments)
 
     first = started("--yes", "--all", *SLOWLY)
     eventually(planted.redrives, timeout_s=60)
     redrive_id = planted.redrive().redrive_id
     eventually(lambda: planted.sent(redrive_id), timeout_s=60)
-    first.kill()
-    first.communicate()
+    first.send(signal.SIGKILL)
+    assert first.ended()[0] == -signal.SIGKILL
     before = sum(planted.sent(redrive_id).values())
     assert 0 < before < LETTERS
 
     second = started("--resume", redrive_id, *SLOWLY)
     eventually(lambda: sum(planted.sent(redrive_id).values()) > before, timeout_s=60)
-    second.send_signal(signal.SIGINT)
-    said, _ = second.communicate(timeout=60)
-    assert second.returncode == 5
+    second.send(signal.SIGINT)
+    code, said, _ = second.ended()
+    assert code == 5
     assert f"onceward-dlq redrive --resume {redrive_id}" in said
     # It stopped within a page: its letters are counted all the same.
     assert planted.redrive().all_counts["sent"] == sum(planted.sent(redrive_id).values())
 
     third = started("--resume", redrive_id, *SLOWLY)
     eventually(lambda: planted.redrive().owner is not None, timeout_s=60)
-    fourth = started("--cancel", redrive_id)
-    assert (fourth.communicate(timeout=60), fourth.returncode)[1] == 0
-    said, _ = third.communicate(timeout=60)
-    assert (third.returncode, planted.redrive().state) == (1, "cancelled")
+    assert started("--cancel", redrive_id).ended()[0] == 0
+    assert (third.ended()[0], planted.redrive().state) == (1, "cancelled")
 
-    last = started("--resume", redrive_id)
-    last.communicate(timeout=60)
-    assert last.returncode == 0
+    assert started("--resume", redrive_id).ended()[0] == 0
     sent = planted.sent(redrive_id)
     assert (len(sent), set(sent.values())) == (LETTERS, {1})

@@ -211,44 +211,44 @@ def test_a_later_success_of_the_same_key_is_named_before_a_letter_is_sent_back(
     assert scene.said("redrive", failed, "--yes")["sent"] == 1
 
 
-def test_a_value_set_anew_is_a_new_request_and_the_old_one_is_closed(scene: Scene) -> None:
-    (failed,) = scene.fail({"amount": "bad", "to": "Zoë"}, key="k")
-    scene.repair()
-    said = scene.said("redrive", failed, "--set", "amount=7")
+def test_a_value_set_anew_is_a_new_request_and_the_old_one_is_closed(running: Scene) -> None:
+    (failed,) = running.fail({"amount": "bad", "to": "Zoë"}, key="k")
+    running.repair()
+    said = running.said("redrive", failed, "--set", "amount=7")
     assert said["sent"] == 1
-    (closed,) = scene.actions(failed)
+    (closed,) = running.actions(failed)
     assert closed["action"] == "discard"
     new = closed["reason"].removeprefix("replaced by ")
     assert said["replaced_by"] == {failed: new}
-    ended = scene.stage.final(new)
+    ended = running.stage.final(new)
     assert (ended.state, ended.result, ended.attempt) == (State.SUCCEEDED, {"took": 7}, 1)
-    assert [one["reason"] for one in scene.actions(new)] == [f"replaces {failed}"]
-    (run,) = scene.stage.runs(new)
+    assert [one["reason"] for one in running.actions(new)] == [f"replaces {failed}"]
+    (run,) = running.stage.runs(new)
     assert run["headers"]["onceward-replaces"] == failed
-    old = scene.stage.row(failed)
+    old = running.stage.row(failed)
     assert old is not None and (old["state"], old["resend"]) == ("FAILED", 0)
-    assert scene.stage.client.status(failed).state is State.FAILED
+    assert running.stage.client.status(failed).state is State.FAILED
     for more in ((), ("--set", "amount=7")):
-        assert scene.said("redrive", failed, *more, code=1)["refused"] == {"discarded": 1}
-    assert len(scene.stage.runs()) == 2
+        assert running.said("redrive", failed, *more, code=1)["refused"] == {"discarded": 1}
+    assert [len(running.stage.runs(one)) for one in (failed, new)] == [1, 1]
 
 
-def test_what_cannot_be_set_is_left_and_named(scene: Scene) -> None:
-    (failed,) = scene.fail({"amount": "bad"})
-    said = scene.said("redrive", failed, "--set", "card.number=7", code=1)
+def test_what_cannot_be_set_is_left_and_named(running: Scene) -> None:
+    (failed,) = running.fail({"amount": "bad"})
+    said = running.said("redrive", failed, "--set", "card.number=7", code=1)
     assert said["refused"] == {"cannot_be_set": 1}
-    assert not scene.actions(failed)
+    assert not running.actions(failed)
 
 
-def test_what_was_refused_under_its_coordinates_is_no_business_of_a_redrive(scene: Scene) -> None:
-    stage = scene.stage
-    (failed,) = scene.fail({"amount": 1})
+def test_what_was_refused_under_its_coordinates_is_no_business_of_a_redrive(running: Scene) -> None:
+    stage = running.stage
+    (failed,) = running.fail({"amount": 1})
     taken = [("onceward-request-id", failed.encode())]
     other = stage.produce(b'{"amount":2}', headers=taken, handler="repairable").coordinates_id
-    scene.box.closed([other])
-    said = scene.said("redrive", other, code=1)
+    running.box.closed([other])
+    said = running.said("redrive", other, code=1)
     assert said["refused"] == {"anothers_id": 1}
-    assert scene.said("redrive", other, "--set", "amount=3")["sent"] == 1
+    assert running.said("redrive", other, "--set", "amount=3")["sent"] == 1
 
 
 def test_the_reason_is_said_for_each_that_is_left(scene: Scene) -> None:
@@ -279,7 +279,6 @@ def test_the_reason_is_said_for_each_that_is_left(scene: Scene) -> None:
         ("--all", "--rate", "0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(make_scene: MakeScene, arguments: tuple[str, ...]) -> None:
-    assert "Error" in (done := make_scene().dlq("redrive", *arguments, code=2)).stderr or (
-        "error" in done.stderr
-    )
+def test_what_makes_no_sense_is_refused(running: Scene, arguments: tuple[str, ...]) -> None:
+    done = running.dlq("redrive", *arguments, code=2)
+    assert "Error" in done.stderr or "error" in done.stderr
