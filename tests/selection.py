@@ -32,16 +32,23 @@ def mark_other_databases(items: Sequence[pytest.Item]) -> None:
     """Mark the second one of each pair that differs in the database alone as long."""
     collected = {item.nodeid for item in items}
     for item in items:
-        if _ROAD & {*getattr(item, "fixturenames", ())} and repeats(item.nodeid, collected):
+        used = {*getattr(item, "fixturenames", ())}
+        by_file = "module_journal_url" in used
+        if _ROAD & used and repeats(item.nodeid, collected, by_file=by_file):
             item.add_marker(pytest.mark.long)
 
 
-def repeats(nodeid: str, collected: set[str]) -> bool:
-    """Say whether a test is the second of a pair; it depends on nothing but its name."""
+def repeats(nodeid: str, collected: set[str], *, by_file: bool = False) -> bool:
+    """Say whether a test is the second of a pair; it depends on nothing but its name.
+
+    Args:
+        by_file: the tests of its file that share a worker have its journal, all of them.
+    """
     for kind, other in (KINDS, KINDS[::-1]):
         shared = nodeid.replace(kind, "")
         if shared != nodeid and nodeid.replace(kind, other) in collected:
-            return KINDS[zlib.crc32(shared.encode()) % 2] != kind
+            drawn = shared.partition("::")[0] if by_file else shared
+            return KINDS[zlib.crc32(drawn.encode()) % 2] != kind
     return False
 
 

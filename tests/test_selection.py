@@ -28,6 +28,15 @@ def test_one_that_has_one_database_is_no_repetition() -> None:
     assert not repeats(alone, {alone})
 
 
+def test_tests_of_a_file_that_share_a_worker_run_on_the_same_database() -> None:
+    tests = [f"tests/test_{file}.py::test_{at}" for file in range(9) for at in range(9)]
+    pairs = {f"{test}[{kind}]" for test in tests for kind in KINDS}
+    first = {one for one in pairs if not repeats(one, pairs, by_file=True)}
+    assert sorted(one.partition("[")[0] for one in first) == sorted(tests)
+    kinds = {(one.partition("::")[0], one.partition("[")[2]) for one in first}
+    assert len(kinds) == 9 and {kind for _, kind in kinds} == {"sqlite]", "postgres]"}
+
+
 @pytest.mark.parametrize("hands", [1, 2, 3, 4, 9])
 def test_each_part_has_its_share_in_the_order_of_all_and_no_test_is_lost(hands: int) -> None:
     files = [[(number, test) for test in range(1 + number % 3)] for number in range(40)]

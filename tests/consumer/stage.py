@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
 from sqlalchemy import NullPool, create_engine, select, text
 from sqlalchemy.engine import RowMapping
 
@@ -66,6 +66,7 @@ class Stage:
         self._settings = settings
         self.workers: list[RunningWorker] = []
         self._ends = ExitStack()
+        self._gates: list[Gate] = []
         self._runs = folder / "runs.jsonl"
         self._client: Client | None = None
         self._producer: Any = None
@@ -77,9 +78,15 @@ class Stage:
 
     def close(self) -> None:
         """End everything that was started, the gates first."""
+        self.open_gates()
         self._ends.close()
         for worker in self.workers:
             worker.kill()
+
+    def open_gates(self) -> None:
+        """Let go all that waits; after each test, where a worker has more of them to do."""
+        for gate in self._gates:
+            gate.open()
 
     # making --------------------------------------------------------------------------------
 
@@ -135,9 +142,8 @@ class Stage:
 
     def gate(self) -> Gate:
         """Return a closed gate."""
-        made = Gate(self._folder / f"gate-{uuid.uuid4().hex}")
-        self._ends.callback(made.open)
-        return made
+        self._gates.append(Gate(self._folder / f"gate-{uuid.uuid4().hex}"))
+        return self._gates[-1]
 
     def produce(
         self,
@@ -241,6 +247,13 @@ class Stage:
         with KafkaAdminClient(bootstrap_servers=self._servers.kafka) as admin:
             place = TopicPartition(topic, partition)
             return max(0, offsets.committed(admin, of or self.group, place))
+
+    def end(self, topic: str, partition: int) -> int:
+        """Return the offset that the next record of a partition gets."""
+        place = TopicPartition(topic, partition)
+        with KafkaAdminClient(bootstrap_servers=self._servers.kafka) as admin:
+            found = admin.list_partition_offsets({place: OffsetSpec.LATEST})
+        return int(found[place].offset)
 
     def members(self) -> dict[str, int]:
         """Return the members of the group, each with the number of partitions it has."""

@@ -1,7 +1,7 @@
 """Stages whose handlers fail, and the boxes with their dead letters."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +16,24 @@ FAILING = "tests.consumer.features.dead_letters.failing_handlers"
 MakeBox = Callable[..., Box]
 
 
+@contextmanager
+def open_box(servers: Servers, folder: Path, *handlers: str, **facts: Any) -> Iterator[Box]:
+    """Yield a box on an SQLite journal unless it is told another; see `Stage` for the facts."""
+    worker = {"handlers": [HANDLERS, FAILING], **facts.pop("worker", {})}
+    given: dict[str, Any] = {"journal_url": f"sqlite:///{folder}/journal.db", "servers": servers}
+    given |= facts
+    with open_stage(folder=folder, handlers=handlers, worker=worker, **given) as stage:
+        yield Box(stage, given["servers"].kafka)
+
+
 @pytest.fixture
 def make_box(servers: Servers, tmp_path: Path) -> Iterator[MakeBox]:
-    """Return a factory of stages with a box, on an SQLite journal unless it is told another."""
+    """Return a factory of stages with a box."""
     with ExitStack() as stages:
 
         def make(*handlers: str, **facts: Any) -> Box:
             folder = tmp_path / f"box-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
-            worker = {"handlers": [HANDLERS, FAILING], **facts.pop("worker", {})}
-            given: dict[str, Any] = {
-                "servers": servers,
-                "journal_url": f"sqlite:///{folder}/journal.db",
-                "folder": folder,
-                "handlers": handlers,
-                "worker": worker,
-            }
-            given |= facts
-            stage = stages.enter_context(open_stage(**given))
-            return Box(stage, given["servers"].kafka)
+            return stages.enter_context(open_box(servers, folder, *handlers, **facts))
 
         yield make

@@ -1,7 +1,7 @@
 """Stages whose handlers name an outcome topic."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +16,27 @@ OUTCOMES = "tests.consumer.features.outcomes.outcome_handlers"
 MakeOutlet = Callable[..., Outlet]
 
 
+@contextmanager
+def open_outlet(servers: Servers, folder: Path, *handlers: str, **facts: Any) -> Iterator[Outlet]:
+    """Yield an outlet on an SQLite journal unless told another; see `Stage` for the facts."""
+    worker = {"handlers": [HANDLERS, OUTCOMES], **facts.pop("worker", {})}
+    given: dict[str, Any] = {
+        "journal_url": f"sqlite:///{folder}/journal.db",
+        "servers": servers,
+    } | facts
+    names = handlers or ("telling",)
+    with open_stage(folder=folder, handlers=names, worker=worker, **given) as stage:
+        yield Outlet(stage, given["servers"].kafka)
+
+
 @pytest.fixture
 def make_outlet(servers: Servers, tmp_path: Path) -> Iterator[MakeOutlet]:
-    """Return a factory of stages with an outlet, on an SQLite journal unless told another."""
+    """Return a factory of stages with an outlet."""
     with ExitStack() as stages:
 
         def make(*handlers: str, **facts: Any) -> Outlet:
             folder = tmp_path / f"outlet-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
-            worker = {"handlers": [HANDLERS, OUTCOMES], **facts.pop("worker", {})}
-            given: dict[str, Any] = {
-                "servers": servers,
-                "journal_url": f"sqlite:///{folder}/journal.db",
-                "folder": folder,
-                "handlers": handlers or ("telling",),
-                "worker": worker,
-            }
-            given |= facts
-            stage = stages.enter_context(open_stage(**given))
-            return Outlet(stage, given["servers"].kafka)
+            return stages.enter_context(open_outlet(servers, folder, *handlers, **facts))
 
         yield make

@@ -6,7 +6,8 @@ import itertools
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,29 +27,36 @@ from tests.stack import Servers
 pytestmark = pytest.mark.waits
 
 MODULE = "tests.consumer.features.retries.retried_handlers"
-HANDLERS = ("tiers", "later", "gated")
-OpenStage = Callable[..., Stage]
 
 
-@pytest.fixture
-def handlers() -> tuple[str, ...]:
-    """Return those of the stage; children import SQLAlchemy, for 0.4 s, for a transactional one."""
-    return HANDLERS
-
-
-@pytest.fixture
-def stage(
-    servers: Servers, journal_url: str, tmp_path: Path, handlers: tuple[str, ...]
-) -> Iterator[Stage]:
-    """Yield a stage whose handlers have retries."""
+@contextmanager
+def _open(servers: Servers, journal_url: str, folder: Path, *handlers: str) -> Iterator[Stage]:
     with open_stage(
         servers=servers,
         journal_url=journal_url,
-        folder=tmp_path,
+        folder=folder,
         handlers=handlers,
         worker={"handlers": [MODULE]},
     ) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running(
+    servers: Servers, module_journal_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
+    """Yield a stage whose handlers have retries and whose worker runs: tests only send to it."""
+    folder = tmp_path_factory.mktemp("retried")
+    with _open(servers, module_journal_url, folder, "tiers", "later", "seats") as made:
         made.execute("CREATE TABLE booking (request_id VARCHAR(128))")
+        made.start()
+        yield made
+
+
+@pytest.fixture
+def stage(servers: Servers, journal_url: str, tmp_path: Path) -> Iterator[Stage]:
+    """Yield a stage whose handlers have retries, for workers to which something happens."""
+    with _open(servers, journal_url, tmp_path, "tiers", "later", "gated") as made:
         yield made
 
 
@@ -71,81 +79,78 @@ def _pauses_ms(stage: Stage, request_id: str) -> list[int]:
     return [after["claimed_at"] - before["ended_at"] for before, after in itertools.pairwise(runs)]
 
 
-def test_what_always_fails_runs_through_all_tiers_and_no_further(stage: Stage) -> None:
-    stage.start()
+def test_what_always_fails_runs_through_all_tiers_and_no_further(running: Stage) -> None:
     names = [f"tiers-{at}" for at in range(6)]
     # Requests of both partitions: the tries of one are not those of another.
     for at, name in enumerate(names):
-        stage.produce(b'{"fails": 99}', headers=identity(name), handler="tiers", partition=at % 2)
+        running.produce(b'{"fails": 99}', headers=identity(name), handler="tiers", partition=at % 2)
     for name in names:
-        status = stage.final(name, timeout_s=40)
+        status = running.final(name, timeout_s=40)
         assert (status.state, status.code, status.resend) == (State.FAILED, "HANDLER_ERROR", False)
-        assert [run["generation"] for run in stage.runs(name)] == [1, 2, 3, 4, 5]
-        row = _row(stage, name)
+        assert [run["generation"] for run in running.runs(name)] == [1, 2, 3, 4, 5]
+        row = _row(running, name)
         assert (row["generation"], row["state"], row["attempt"]) == (5, "FAILED", 1)
-        assert [run["outcome"] for run in stage.history(name)] == ["RETRYING"] * 4
-        pauses = _pauses_ms(stage, name)
+        assert [run["outcome"] for run in running.history(name)] == ["RETRYING"] * 4
+        pauses = _pauses_ms(running, name)
         assert all(
             pause >= wanted for pause, wanted in zip(pauses, [300, 300, 900, 900], strict=True)
         ), pauses
 
 
-def test_what_fails_for_a_while_succeeds_by_itself(stage: Stage) -> None:
-    stage.start()
-    by_class, by_code = _send(stage, "tiers", fails=2), _send(stage, "tiers", busy=1)
-    later = stage.final(by_class)
+def test_what_fails_for_a_while_succeeds_by_itself(running: Stage) -> None:
+    by_class, by_code = _send(running, "tiers", fails=2), _send(running, "tiers", busy=1)
+    later = running.final(by_class)
     assert (later.state, later.result) == (State.SUCCEEDED, {"generation": 3})
     assert (later.code, later.due_at) == (None, None)
-    assert stage.final(by_code).result == {"generation": 2}
-    assert [run["outcome"] for run in stage.history(by_code)] == ["RETRYING"]
-    row = _row(stage, by_class)
+    assert running.final(by_code).result == {"generation": 2}
+    assert [run["outcome"] for run in running.history(by_code)] == ["RETRYING"]
+    row = _row(running, by_class)
     assert (row["code"], row["due_at"], row["resend"]) == (None, None, 0)
 
 
 def test_a_place_that_kafka_cannot_have_is_no_place_and_its_neighbours_run_too(
-    stage: Stage,
+    running: Stage,
 ) -> None:
-    worker = stage.start()
+    (worker,) = running.workers
     places = [("ORIGINAL_PARTITION", b"%d" % 2**31), ("ORIGINAL_OFFSET", b"%d" % 2**63)]
     names = [f"placed-{at}" for at in range(4)]
     for at, name in enumerate(names):
         headers = [*identity(name), *(places if at % 2 else [])]
-        stage.produce(b'{"fails": 1}', headers=headers, handler="tiers", partition=0)
+        running.produce(b'{"fails": 1}', headers=headers, handler="tiers", partition=0)
     for name in names:
-        assert stage.final(name, timeout_s=40).result == {"generation": 2}
-        assert _row(stage, name)["partition"] == 0
+        assert running.final(name, timeout_s=40).result == {"generation": 2}
+        assert _row(running, name)["partition"] == 0
     assert worker.events("retry.malformed") == []
     # Their wake-ups have run them: none had to be run without one.
-    assert not any(event["again"] for event in worker.events("retry.overdue"))
+    assert not any(
+        event["again"] and event["request_id"] in names for event in worker.events("retry.overdue")
+    )
 
 
 def test_a_client_sees_when_it_runs_again_and_a_resend_meanwhile_runs_nothing(
-    stage: Stage,
+    running: Stage,
 ) -> None:
-    stage.start()
     body = json.dumps({"fails": 1}, separators=(",", ":")).encode()
-    sent = stage.produce(body, handler="later")
+    sent = running.produce(body, handler="later")
     name = sent.coordinates_id
-    waiting = stage.seen(name, State.RETRYING)
-    row = _row(stage, name)
+    waiting = running.seen(name, State.RETRYING)
+    row = _row(running, name)
     assert (waiting.code, waiting.due_at) == ("HANDLER_ERROR", row["due_at"])
     assert row["due_at"] - row["finished_at"] >= 5999
-    stage.produce(body, handler="later", headers=identity(name, attempt=2))
-    eventually(lambda: stage.client.status(name).attempt == 2, timeout_s=30)
-    answered = stage.client.status(name)
+    running.produce(body, handler="later", headers=identity(name, attempt=2))
+    eventually(lambda: running.client.status(name).attempt == 2, timeout_s=30)
+    answered = running.client.status(name)
     assert (answered.state, answered.due_at) == (State.RETRYING, row["due_at"])
-    assert len(stage.runs(name)) == 1
-    assert stage.final(name).result == {"generation": 2}
-    assert len(stage.runs(name)) == 2
-    assert _pauses_ms(stage, name)[0] >= 6000
+    assert len(running.runs(name)) == 1
+    assert running.final(name).result == {"generation": 2}
+    assert len(running.runs(name)) == 2
+    assert _pauses_ms(running, name)[0] >= 6000
 
 
-@pytest.mark.parametrize("handlers", [("seats",)])
-def test_what_a_transactional_handler_wrote_before_it_failed_is_gone(stage: Stage) -> None:
-    stage.start()
-    name = _send(stage, "seats", fails=2)
-    assert stage.final(name).result == {"generation": 3}
-    found = stage.execute(f"SELECT count(*) FROM booking WHERE request_id = '{name}'")
+def test_what_a_transactional_handler_wrote_before_it_failed_is_gone(running: Stage) -> None:
+    name = _send(running, "seats", fails=2)
+    assert running.final(name).result == {"generation": 3}
+    found = running.execute(f"SELECT count(*) FROM booking WHERE request_id = '{name}'")
     assert found[0][0] == 1
 
 
@@ -250,12 +255,14 @@ def test_topics_that_must_exist_end_a_worker_that_has_none(stage: Stage) -> None
 
 
 def test_what_is_committed_of_the_retry_topics_stands_with_a_group_of_their_own(
-    stage: Stage,
+    running: Stage,
 ) -> None:
-    stage.start()
-    name = _send(stage, "tiers", fails=2)
-    assert stage.final(name).state is State.SUCCEEDED
-    partition = _row(stage, name)["partition"]
-    topic = f"{stage.topics['tiers']}.{stage.group}.retry.300ms"
-    of = retry_group(stage.group)
-    eventually(lambda: stage.committed(topic, partition, of=of) == 2, timeout_s=30)
+    name = _send(running, "tiers", fails=2)
+    assert running.final(name).state is State.SUCCEEDED
+    partition = _row(running, name)["partition"]
+    topic = f"{running.topics['tiers']}.{running.group}.retry.300ms"
+    of = retry_group(running.group)
+    end = running.end(topic, partition)
+    assert end >= 2
+    eventually(lambda: running.committed(topic, partition, of=of) == end, timeout_s=30)
+    assert running.committed(topic, partition) == 0
