@@ -70,6 +70,12 @@ def filing(request: Request) -> Any:
     return _do(request)
 
 
+@_declared("keeping")
+def keeping(request: Request) -> Any:
+    """File a ticket for another topic."""
+    return _do(request)
+
+
 @_declared("insisting", on_error="retry")
 def insisting(request: Request) -> Any:
     """File a ticket, until there is one."""

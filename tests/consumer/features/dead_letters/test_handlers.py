@@ -1,7 +1,7 @@
 """Handlers of dead letters on the real road: each letter is handled once, and none for ever."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,49 +19,66 @@ from feedback.records.envelope import Envelope, encode_headers
 from feedback.settings.settings import KafkaSection, load
 from feedback.status import State
 from tests.consumer.cores import core_of
-from tests.consumer.features.dead_letters.conftest import FAILING, MakeBox
+from tests.consumer.features.dead_letters.box import header
+from tests.consumer.features.dead_letters.conftest import FAILING, MakeBox, open_box
 from tests.consumer.features.dead_letters.ward import LETTERS, Ward
 from tests.consumer.foreign import identity
 from tests.consumer.stage import HANDLERS
 from tests.eventually import eventually
 from tests.producer_client.resenders import running
+from tests.stack import Servers
 
 MakeWard = Callable[..., Ward]
 LIMIT_S = 40.0
+
+
+WORKER = {"handlers": [HANDLERS, FAILING, LETTERS], "outage_share": 0}
 
 
 @pytest.fixture
 def make_ward(make_box: MakeBox, tmp_path: Path) -> MakeWard:
     """Return a factory of wards: `make_ward("refusing", filing="refusing")`."""
 
-    def make(*handlers: str, journal_url: str = "", **of: str) -> Ward:
-        worker = {"handlers": [HANDLERS, FAILING, LETTERS], "outage_share": 0}
-        facts = {"journal_url": journal_url} if journal_url else {}
-        return Ward(make_box(*handlers, worker=worker, **facts), tmp_path, **of)
+    def make(*handlers: str, **of: str) -> Ward:
+        return Ward(make_box(*handlers, worker=WORKER), tmp_path, **of)
 
     return make
 
 
-def written_again(ward: Ward, handler: str) -> None:
-    """Write every letter of a handler once more, as a worker does that died before it noted it."""
+@pytest.fixture(scope="module")
+def ward(
+    servers: Servers, module_journal_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ward]:
+    """Yield a ward whose worker runs: tests only send to it."""
+    folder = tmp_path_factory.mktemp("ward")
+    topics = ("refusing", "failing", "modelled", "work")
+    of = {"filing": "refusing", "marking": "failing", "keeping": "modelled", "insisting": "work"}
+    with open_box(servers, folder, *topics, worker=WORKER, journal_url=module_journal_url) as box:
+        made = Ward(box, folder, **of)
+        made.start()
+        # Made beforehand: nothing has failed yet.
+        eventually(lambda: box.name("refusing") in made.topics(), timeout_s=LIMIT_S)
+        yield made
+
+
+def written_again(ward: Ward, handler: str, request_ids: set[str]) -> None:
+    """Write letters once more, as a worker does that died before it noted it."""
     writer = KafkaWriter(KafkaSection(bootstrap_servers=ward.box.kafka, group="unused"))
     copies = [
         Outgoing(one.topic, one.partition, one.key, one.value, one.headers)
         for one in ward.box.letters(handler)
+        if header(one, "onceward-request-id") in request_ids
     ]
+    assert len(copies) == len(request_ids)
     assert writer.write(copies) == [None] * len(copies)
     writer.close()
 
 
 def test_each_letter_is_handled_once_and_the_request_that_failed_keeps_its_row(
-    make_ward: MakeWard, journal_url: str
+    ward: Ward,
 ) -> None:
-    ward = make_ward("refusing", "modelled", "work", journal_url=journal_url, filing="refusing")
     stage = ward.stage
-    ward.start()
-    # Made beforehand, like its source.
     topic = ward.box.name("refusing")
-    eventually(lambda: topic in ward.topics(), timeout_s=LIMIT_S, what="the topic of letters")
     assert ward.partitions(topic) == stage.partitions
     sent = [stage.produce(b'{"n": 1}', key=b"card", handler="refusing") for _ in range(3)]
     for one in sent:
@@ -79,11 +96,11 @@ def test_each_letter_is_handled_once_and_the_request_that_failed_keeps_its_row(
     # Its own deadline, not that of what failed.
     assert seen["deadline_at"] == seen["timestamp_of_letter"] + 3_600_000
     assert seen["deadline_at"] > failed["deadline_at"]
-    written_again(ward, "refusing")
+    written_again(ward, "refusing", {one.coordinates_id for one in sent})
     latest = stage.produce(b"{}", handler="refusing")
     ward.row(f"{latest.coordinates_id}.dlq.1", State.SUCCEEDED)
     eventually(
-        lambda: sum(stage.committed(topic, number) for number in range(2)) == 7,
+        lambda: all(stage.committed(topic, at) == stage.end(topic, at) for at in range(2)),
         timeout_s=LIMIT_S,
         what="all letters read",
     )
@@ -95,9 +112,7 @@ def test_each_letter_is_handled_once_and_the_request_that_failed_keeps_its_row(
     }
 
 
-def test_what_never_ran_is_handled_too(make_ward: MakeWard) -> None:
-    ward = make_ward("modelled", filing="modelled")
-    ward.start()
+def test_what_never_ran_is_handled_too(ward: Ward) -> None:
     malformed = ward.stage.produce(b"{}", handler="modelled", headers=[("onceward-attempt", b"x")])
     no_model = ward.stage.produce(b'{"amount": "x"}', handler="modelled", headers=identity("mine"))
     for request_id in (malformed.coordinates_id, "mine"):
@@ -107,12 +122,9 @@ def test_what_never_ran_is_handled_too(make_ward: MakeWard) -> None:
     assert no_model.topic == ward.stage.topics["modelled"]
 
 
-def test_a_handler_that_fails_is_counted_and_there_are_no_letters_of_letters(
-    make_ward: MakeWard,
-) -> None:
-    ward = make_ward("refusing", "failing", "work", filing="refusing", marking="failing")
+def test_a_handler_that_fails_is_counted_and_there_are_no_letters_of_letters(ward: Ward) -> None:
     stage = ward.stage
-    worker = ward.start()
+    (worker,) = stage.workers
     raises = stage.produce(b'{"then": "raise"}', handler="refusing").coordinates_id
     rejects = stage.produce(b'{"then": "reject"}', handler="refusing").coordinates_id
     acted = stage.produce(b'{"then": "raise"}', handler="failing").coordinates_id
@@ -128,15 +140,12 @@ def test_a_handler_that_fails_is_counted_and_there_are_no_letters_of_letters(
     assert dead_letter_topic(topic, stage.group) not in ward.topics()
 
 
-def test_one_that_insists_runs_again_until_it_works_and_holds_up_nobody(
-    make_ward: MakeWard,
-) -> None:
-    ward = make_ward("refusing", insisting="refusing")
+def test_one_that_insists_runs_again_until_it_works_and_holds_up_nobody(ward: Ward) -> None:
     stage = ward.stage
-    ward.start()
-    stubborn = stage.produce(b'{"then": "raise-twice"}', key=b"k", handler="refusing")
+    fails = b'{"do": "reject", "then": "raise-twice"}'
+    stubborn = stage.produce(fails, key=b"k", handler="work")
     ward.row(f"{stubborn.coordinates_id}.dlq.1", State.RETRYING)
-    others = [stage.produce(b"{}", handler="refusing").coordinates_id for _ in range(3)]
+    others = [stage.produce(b'{"do": "reject"}', handler="work").coordinates_id for _ in range(3)]
     for one in others:
         ward.row(f"{one}.dlq.1", State.SUCCEEDED)
     row = ward.row(f"{stubborn.coordinates_id}.dlq.1", State.SUCCEEDED)
@@ -149,7 +158,7 @@ def test_one_that_insists_runs_again_until_it_works_and_holds_up_nobody(
     assert facts[0] == facts[1] == facts[2]
     assert runs[2]["stacktrace"].endswith("the card has expired\n")
     assert row["deadline_at"] - runs[0]["timestamp_of_letter"] == 365 * 86_400_000
-    retry = f"{ward.box.name('refusing')}.{stage.group}.retry.4s"
+    retry = f"{ward.box.name('work')}.{stage.group}.retry.4s"
     assert ward.partitions(retry) == stage.partitions
 
 

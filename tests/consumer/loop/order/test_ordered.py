@@ -6,6 +6,7 @@ import json
 import random
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,17 +21,40 @@ from tests.stack import Servers
 pytestmark = pytest.mark.waits
 
 
-@pytest.fixture
-def stage(servers: Servers, journal_url: str, tmp_path: Path) -> Iterator[Stage]:
-    """Yield a stage whose handler keeps the order of its keys."""
+@contextmanager
+def _open(servers: Servers, journal_url: str, folder: Path) -> Iterator[Stage]:
     with open_stage(
         servers=servers,
         journal_url=journal_url,
-        folder=tmp_path,
+        folder=folder,
         handlers=("booked",),
         worker=WORKER,
     ) as made:
         yield made
+
+
+@pytest.fixture
+def stage(servers: Servers, journal_url: str, tmp_path: Path) -> Iterator[Stage]:
+    """Yield a stage whose handler keeps the order of its keys."""
+    with _open(servers, journal_url, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared_stage(
+    servers: Servers, module_journal_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
+    """Yield such a stage whose worker runs, for tests that only send to it."""
+    with _open(servers, module_journal_url, tmp_path_factory.mktemp("ordered")) as made:
+        made.start()
+        yield made
+
+
+@pytest.fixture
+def running(shared_stage: Stage) -> Iterator[Stage]:
+    """Return that stage; nothing waits at a gate when the next test has it."""
+    yield shared_stage
+    shared_stage.open_gates()
 
 
 def shared(stage: Stage) -> None:
@@ -59,34 +83,33 @@ def test_two_hundred_requests_of_ten_keys_on_two_workers_keep_their_order(stage:
     assert all(worker.stop() == 0 for worker in workers)
 
 
-def test_a_request_that_fails_twice_holds_its_key_and_no_other(stage: Stage) -> None:
-    stage.start()
-    sender = Sender(stage)
-    head = sender.send("a", fails=2)
+def test_a_request_that_fails_twice_holds_its_key_and_no_other(running: Stage) -> None:
+    sender = Sender(running)
+    head = sender.send("fails-a", fails=2)
     for _ in range(3):
-        sender.send("a")
+        sender.send("fails-a")
     for _ in range(5):
-        sender.send("b")
-    stage.seen(head, State.RETRYING)
+        sender.send("fails-b")
+    running.seen(head, State.RETRYING)
     sender.all_succeed()
-    noted = steps(stage)
-    assert noted["a"] == in_order([1, 1, 1, 2, 3, 4])
-    assert noted["b"] == in_order(range(1, 6))
-    lines = stage.runs(at=None)
-    ended_b = max(at for at, one in enumerate(lines) if one["key"] == "b")
+    noted = steps(running)
+    assert noted["fails-a"] == in_order([1, 1, 1, 2, 3, 4])
+    assert noted["fails-b"] == in_order(range(1, 6))
+    lines = running.runs(at=None)
+    ended_b = max(at for at, one in enumerate(lines) if one["key"] == "fails-b")
     last_of_head = max(at for at, one in enumerate(lines) if one["request_id"] == head)
     assert ended_b < last_of_head, "the other key went on meanwhile"
 
 
-def test_requests_without_a_key_wait_for_nobody(stage: Stage) -> None:
-    stage.start()
-    gate = stage.gate()
+def test_requests_without_a_key_wait_for_nobody(running: Stage) -> None:
+    gate = running.gate()
     body = json.dumps({"number": 1, "gate": gate.path}).encode()
-    first = [stage.produce(body, handler="booked", partition=0) for _ in range(3)]
-    eventually(lambda: len(stage.runs(at="start")) == 3)
+    sent = [running.produce(body, handler="booked", partition=0) for _ in range(3)]
+    first = [one.coordinates_id for one in sent]
+    eventually(lambda: all(len(running.runs(one, at="start")) == 1 for one in first))
     gate.open()
     for one in first:
-        assert stage.final(one.coordinates_id).state is State.SUCCEEDED
+        assert running.final(one).state is State.SUCCEEDED
 
 
 def test_a_worker_that_joins_while_requests_run_overtakes_none(stage: Stage) -> None:
@@ -193,35 +216,35 @@ def test_at_the_limit_of_what_waits_the_worker_reads_no_further_and_loses_nothin
     assert worker.told("order.has_room")
 
 
-def test_what_is_sent_again_while_it_waits_runs_once_and_in_its_place(stage: Stage) -> None:
-    stage.start()
-    gate = stage.gate()
-    sender = Sender(stage)
-    sender.send("a", gate=gate.path)
-    second = sender.send("a")
-    sender.send("a")
-    started(stage, "a", 1)
-    stage.seen(second, State.ACCEPTED)
-    stage.client.send({"number": 2}, key="a", topic=stage.topics["booked"], request_id=second)
-    eventually(lambda: stage.client.status(second).attempt == 2, timeout_s=30)
+def test_what_is_sent_again_while_it_waits_runs_once_and_in_its_place(running: Stage) -> None:
+    gate = running.gate()
+    sender = Sender(running)
+    sender.send("again", gate=gate.path)
+    second = sender.send("again")
+    sender.send("again")
+    started(running, "again", 1)
+    running.seen(second, State.ACCEPTED)
+    running.client.send(
+        {"number": 2}, key="again", topic=running.topics["booked"], request_id=second
+    )
+    eventually(lambda: running.client.status(second).attempt == 2, timeout_s=30)
     gate.open()
     sender.all_succeed()
-    assert steps(stage)["a"] == in_order([1, 2, 3])
+    assert steps(running)["again"] == in_order([1, 2, 3])
 
 
-def test_what_waits_beyond_its_deadline_expires_and_the_next_one_runs(stage: Stage) -> None:
-    stage.start()
-    gate = stage.gate()
-    sender = Sender(stage)
-    sender.send("a", gate=gate.path)
-    started(stage, "a", 1)
-    topic = stage.topics["booked"]
-    late = stage.client.send({"number": 2}, key="a", topic=topic, deadline_s=0.5).request_id
-    last = stage.client.send({"number": 3}, key="a", topic=topic).request_id
-    deadline_at = stage.client.status(late).deadline_at
+def test_what_waits_beyond_its_deadline_expires_and_the_next_one_runs(running: Stage) -> None:
+    gate = running.gate()
+    sender = Sender(running)
+    sender.send("late", gate=gate.path)
+    started(running, "late", 1)
+    topic = running.topics["booked"]
+    late = running.client.send({"number": 2}, key="late", topic=topic, deadline_s=0.5).request_id
+    last = running.client.send({"number": 3}, key="late", topic=topic).request_id
+    deadline_at = running.client.status(late).deadline_at
     assert deadline_at is not None
     eventually(lambda: epoch_ms() > deadline_at)
     gate.open()
-    assert stage.final(late).state is State.EXPIRED
-    assert stage.final(last).state is State.SUCCEEDED
-    assert steps(stage)["a"] == in_order([1, 3])
+    assert running.final(late).state is State.EXPIRED
+    assert running.final(last).state is State.SUCCEEDED
+    assert steps(running)["late"] == in_order([1, 3])
