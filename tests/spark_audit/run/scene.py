@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,9 +105,15 @@ class Scene:
         assert {name: count for name, count in found.items() if count} == {"lost": 1}
         (file,) = Places(self.output, DATE).findings.glob("kind=*/*.parquet")
         assert [row["request_id"] for row in self.spark.read.parquet(str(file)).collect()] == [LOST]
+        assert self.offered() == [LOST]
         assert Snapshot.of(self.output, DATE).is_complete
         assert list(self.leftovers()) == []
         return outcome
+
+    def offered(self) -> list[str]:
+        """Return the requests that the day's report offers for sending."""
+        text = (Places(self.output, DATE).report / "resend.jsonl").read_text()
+        return [json.loads(line)["request_id"] for line in text.splitlines()]
 
     def leftovers(self) -> Iterator[Path]:
         """Yield the folders that a run should have taken away again."""
