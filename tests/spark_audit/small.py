@@ -1,5 +1,10 @@
 """Settings of Spark for tests."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
 from tests.spark_audit.classes import classes_file, without_yarn
 
 # Small frames: what Spark does to be fast with large ones takes longer than the work.
@@ -18,7 +23,20 @@ COMPILED = {
     "spark.sql.adaptive.enabled": "false",
 }
 # Its expressions are interpreted: to compile them takes a fifth of the time of such tests.
-SMALL = COMPILED | {
+_INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+SMALL = COMPILED | _INTERPRETED
+
+
+@contextmanager
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Let Spark compile its expressions in this block, as it does for a user."""
+    for name in _INTERPRETED:
+        spark.conf.unset(name)
+    try:
+        yield
+    finally:
+        for name, value in _INTERPRETED.items():
+            spark.conf.set(name, value)

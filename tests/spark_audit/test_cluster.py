@@ -23,7 +23,7 @@ from tests.kit.settings import environment
 from tests.spark_audit.command import run_audit_command
 from tests.spark_audit.falsified import await_deadlines, lose, run_twice
 from tests.spark_audit.jars import audit_jars
-from tests.spark_audit.small import SMALL
+from tests.spark_audit.small import COMPILED, SMALL
 from tests.spark_audit.standalone import EXECUTOR_MIB, SPARK, Master, standalone
 from tests.stack import Servers
 
@@ -147,7 +147,8 @@ def test_a_cluster_says_of_a_day_what_a_laptop_says_of_it(
     assert submitted.returncode == ExitCode.BAD_ANSWER, submitted.stdout + submitted.stderr
     shutil.copytree(there / "snapshot", here / "snapshot")
     config = _config(stage, here, spark_master="local[2]")
-    local = run_audit_command(config, *day, ONCEWARD_AUDIT__SPARK_CONF=json.dumps(SMALL))
+    # Compiled, as it is for a user; the cluster's expressions are interpreted.
+    local = run_audit_command(config, *day, ONCEWARD_AUDIT__SPARK_CONF=json.dumps(COMPILED))
     assert local.returncode == ExitCode.BAD_ANSWER, local.stderr
     found = _findings(there)
     assert found == _findings(here)

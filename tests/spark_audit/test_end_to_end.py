@@ -17,7 +17,7 @@ from tests.consumer.stage import Stage, open_stage
 from tests.spark_audit.command import run_audit_command
 from tests.spark_audit.falsified import await_deadlines, lose, run_twice
 from tests.spark_audit.jars import audit_jars
-from tests.spark_audit.small import COMPILED
+from tests.spark_audit.small import SMALL
 from tests.stack import Servers
 
 # Short enough to have passed when the audit begins. Where the machine is too slow to end in it, the
@@ -56,8 +56,9 @@ def _audited(stage: Stage, output: Path, *arguments: str) -> subprocess.Complete
     }
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     config = stage.config(audit=section)
-    # Compiled, as it is for a user.
-    conf = json.dumps(COMPILED)
+    # Compiled, as it is for a user, are the judgement (`judge/test_day.py`) and a whole audit
+    # (`test_cluster.py`).
+    conf = json.dumps(SMALL)
     return run_audit_command(
         config, "--json", "--date", date, *arguments, ONCEWARD_AUDIT__SPARK_CONF=conf
     )

@@ -26,6 +26,7 @@ from tests.spark_audit.judge.day import (
 )
 from tests.spark_audit.judge.planted import HOSTILE, plant
 from tests.spark_audit.judge.planting import Planted
+from tests.spark_audit.small import compiled
 
 Judged = dict[str, Facts]
 
@@ -37,7 +38,8 @@ def planted() -> Planted:
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, planted: Planted) -> Judged:
-    return planted.day.judged(spark)
+    with compiled(spark):
+        return planted.day.judged(spark)
 
 
 def findings_of(row: Facts) -> set[Finding]:
@@ -183,20 +185,18 @@ def test_a_row_whose_record_a_compacted_topic_may_have_forgotten_is_no_orphan(
     }
 
 
-def test_the_last_dead_letter_gives_the_reason(spark: SparkSession) -> None:
+def test_the_last_dead_letter_gives_the_reason_and_a_clock_ahead_took_no_time_rather_than_less(
+    spark: SparkSession,
+) -> None:
     day = Day()
-    record = day.send("one")
+    record = day.send("buried")
     day.journal(record, "FAILED")
     day.bury(record, NOON + 2, reason="LATER")
     day.bury(record, NOON + 1, reason="EARLIER")
-    row = day.judged(spark)["one"]
-    assert (row["dead_letters"], row["reason"]) == (2, "LATER")
-
-
-def test_a_record_from_a_clock_ahead_took_no_time_rather_than_less(spark: SparkSession) -> None:
-    day = Day()
-    day.journal(day.send("one", NOON), claimed_at=NOON - 2, finished_at=NOON - 1)
-    assert day.judged(spark)["one"]["latency_ms"] == 0
+    day.journal(day.send("ahead", NOON), claimed_at=NOON - 2, finished_at=NOON - 1)
+    rows = day.judged(spark)
+    assert (rows["buried"]["dead_letters"], rows["buried"]["reason"]) == (2, "LATER")
+    assert rows["ahead"]["latency_ms"] == 0
 
 
 def test_a_group_without_dead_letters_is_not_accused_of_having_none(
