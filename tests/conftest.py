@@ -11,11 +11,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from onceward.servers.kafka import SOON_MISSED, Broker
 from tests import failure_report
 from tests.kit.compiled_once import compile_once
 from tests.kit.databases import ReusedDatabase
 from tests.selection import in_order, mark_other_databases
 from tests.stack import Servers, Stack
+from tests.stack.restartable import Restartable, restartable
 from tests.stack.secured_stack import Secured, secured_stack
 
 # A machine that is busy with servers is slow now and then: that is no finding.
@@ -75,6 +77,17 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """Yield servers with TLS, passwords and rights: a second broker, so not for every test."""
     with secured_stack(tmp_path_factory.mktemp("secured")) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def mortal_broker() -> Iterator[Restartable]:
+    """Yield a broker that tests kill and forbid topics on; each leaves it up."""
+    guarded = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with restartable(lambda: Broker(settings=SOON_MISSED | guarded)) as running:
+        yield running
 
 
 @pytest.fixture

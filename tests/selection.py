@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 KINDS = ("sqlite", "postgres")
 _ROAD = frozenset({"servers", "spark"})
-# Each process that uses one of them starts its own: a second broker, or Spark, which is slow until
+# Each process that uses one of them starts its own: a further broker, or Spark, which is slow until
 # Java has compiled it. So one process has all of their tests.
-_COSTLY = frozenset({"secured", "spark"})
+_COSTLY = frozenset({"secured", "mortal_broker", "spark"})
 
 
 def mark_other_databases(items: Sequence[pytest.Item]) -> None:

@@ -30,6 +30,9 @@ from tests.kit.settings import write_settings
 from tests.stack import Servers
 
 HANDLERS = "tests.consumer.worker_handlers"
+# As many slots as a worker has by default; a second child is a second interpreter to start.
+ONE_CHILD = {"processes": 1, "slots_per_process": 2}
+TWO_CHILDREN = {"processes": 2, "slots_per_process": 1}
 FINAL_LIMIT_S = 60.0
 
 
@@ -103,6 +106,8 @@ class Stage:
             "worker": {"handlers": [HANDLERS], "drain_timeout_s": 15},
             "client": {"poll_interval_s": 0.5},
         }
+        if not _names_slots(self._settings) and not _names_slots(changes):
+            sections["worker"] |= ONE_CHILD
         return write_settings(self._folder, sections, self._settings, changes)
 
     def start(self, **changes: Mapping[str, Any]) -> RunningWorker:
@@ -262,6 +267,10 @@ class Stage:
         if found["group_state"] != "Stable":
             return {}
         return {one["member_id"]: _assigned(one) for one in found["members"]}
+
+
+def _names_slots(sections: Mapping[str, Mapping[str, Any]]) -> bool:
+    return bool({*ONE_CHILD} & {*sections.get("worker", {})})
 
 
 def _assigned(member: Mapping[str, Any]) -> int:

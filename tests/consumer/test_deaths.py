@@ -9,7 +9,7 @@ import pytest
 from feedback.status import State
 from producer_client import Handle
 from tests.consumer.conftest import MakeStage
-from tests.consumer.stage import Stage
+from tests.consumer.stage import TWO_CHILDREN, Stage
 from tests.eventually import eventually
 
 pytestmark = pytest.mark.waits
@@ -75,7 +75,7 @@ def test_a_request_that_kills_three_children_is_a_crash_loop(
 
 
 def test_the_same_key_is_used_again_until_the_run_ends(make_stage: MakeStage) -> None:
-    stage = make_stage(handlers=("keyed",))
+    stage = make_stage(handlers=("keyed",), worker=TWO_CHILDREN)
     stage.start()
     dying = send(stage, "keyed", dies=2)
     failing = send(stage, "keyed", raises=1)

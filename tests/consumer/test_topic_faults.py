@@ -21,23 +21,11 @@ from feedback.kafka.source import KafkaSource
 from feedback.logs import event_of
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
-from onceward.servers.kafka import Broker
 from tests.eventually import eventually
 from tests.feedback.kafka.engines.members import ENGINES, look_often
-from tests.stack.restartable import restartable
+from tests.stack.restartable import Restartable
 
-GUARDED = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-}
 LIMIT_S = 40.0
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[str]:
-    """Yield the address of a broker that can be told who may read what."""
-    with restartable(lambda: Broker(settings=GUARDED)) as running:
-        yield running.address
 
 
 class Reading:
@@ -89,7 +77,7 @@ class Reading:
 
 @pytest.fixture(params=ENGINES)
 def reading(
-    broker: str,
+    mortal_broker: Restartable,
     request: pytest.FixtureRequest,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -99,7 +87,11 @@ def reading(
     monkeypatch.setattr(set_aside, "QUIET_S", 2.0)
     look_often(monkeypatch)
     caplog.set_level("INFO")
-    made = Reading(broker, request.param, lambda: [event_of(record) for record in caplog.records])
+    made = Reading(
+        mortal_broker.address,
+        request.param,
+        lambda: [event_of(record) for record in caplog.records],
+    )
     made.read(made.sound)
     made.read(made.faulty)
     yield made

@@ -111,6 +111,15 @@ class Restartable:
         finally:
             self.start(empty=empty)
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Be stopped in order for the length of the block and run again after it."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
+
     def _end(self, number: int, limit_s: float) -> None:
         os.kill(self.pid, number)
         name = f"the end of {self._running.name}"

@@ -23,6 +23,8 @@ Sections = dict[str, dict[str, Any]]
 
 ROLES = ("worker", "client", "resender", "relay", "registry", "operator", "auditor", "migrate")
 MECHANISM = "SCRAM-SHA-512"
+# Who may log in to Kafka by SASL's PLAIN too: a broker reads these at its start alone.
+PLAIN_USER, PLAIN_PASSWORD = "plain", "of-plain"
 
 
 def password_of(user: str) -> str:
@@ -90,7 +92,10 @@ def secured_stack(folder: Path, *, users: Sequence[str] = ROLES) -> Iterator[Sec
     """
     authority = Authority(folder)
     passwords = {user: password_of(user) for user in users}
-    kafka = partial(secured_kafka, folder, plain={}, scram=passwords, authority=authority)
+    plain = {PLAIN_USER: PLAIN_PASSWORD}
+    kafka = partial(
+        secured_kafka, folder, plain=plain, scram=passwords | plain, authority=authority
+    )
     with ExitStack() as ends, ThreadPoolExecutor(1) as thread:
         broker = thread.submit(lambda: ends.enter_context(kafka()))
         redis = ends.enter_context(secured_redis(authority))

@@ -13,7 +13,7 @@ from feedback.status import State
 from producer_client import Handle
 from tests.consumer.conftest import MakeStage
 from tests.consumer.gate import Gate
-from tests.consumer.stage import HANDLERS, Stage
+from tests.consumer.stage import HANDLERS, TWO_CHILDREN, Stage
 from tests.eventually import eventually
 from tests.rounds import fastest_s
 from tests.standstill import standing_still
@@ -99,7 +99,7 @@ def test_a_drain_leaves_the_lifespans_of_its_children(
 def test_a_signal_to_the_whole_process_group_lets_the_children_finish(
     make_stage: MakeStage, number: signal.Signals
 ) -> None:
-    stage = make_stage()
+    stage = make_stage(worker=TWO_CHILDREN)
     worker = stage.start()
     gate = stage.gate()
     handles = [send_gated(stage, gate) for _ in range(2)]
@@ -144,7 +144,7 @@ def test_a_second_signal_cuts_at_once(make_stage: MakeStage, number: signal.Sign
 
 
 def test_a_killed_child_is_told_of_at_once_and_the_other_goes_on(make_stage: MakeStage) -> None:
-    stage = make_stage()
+    stage = make_stage(worker=TWO_CHILDREN)
     worker = stage.start()
     gate = stage.gate()
     survivor = send_gated(stage, gate)

@@ -2,19 +2,17 @@
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from feedback.status import State
-from onceward.servers.kafka import SOON_MISSED, Broker
 from tests.consumer.features.dead_letters.box import Box, header, headers
 from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.eventually import eventually
 from tests.left_open import left_open
 from tests.stack import Servers
-from tests.stack.restartable import Restartable, restartable
+from tests.stack.restartable import Restartable
 
 pytestmark = pytest.mark.waits
 
@@ -122,19 +120,12 @@ def test_a_worker_that_ends_waits_for_no_letter(make_box: MakeBox) -> None:
     assert waiting(box, left) == left
 
 
-@pytest.fixture
-def broker() -> Iterator[Restartable]:
-    """Yield a broker that may be away."""
-    with left_open(), restartable(lambda: Broker(settings=SOON_MISSED)) as running:
-        yield running
-
-
 @pytest.mark.long
 @pytest.mark.timeout(240)
 def test_while_kafka_is_away_letters_wait_and_are_written_when_it_is_back(
-    make_box: MakeBox, servers: Servers, broker: Restartable
+    make_box: MakeBox, servers: Servers, mortal_broker: Restartable
 ) -> None:
-    box = make_box("refusing", servers=Servers(kafka=broker.address, redis=servers.redis))
+    box = make_box("refusing", servers=Servers(kafka=mortal_broker.address, redis=servers.redis))
     worker, gate = box.stage.start(), box.stage.gate()
     box.closed(fail(box))
     held = box.stage.produce(
@@ -144,7 +135,7 @@ def test_while_kafka_is_away_letters_wait_and_are_written_when_it_is_back(
         lambda: (row := box.stage.row(held)) is not None and row["state"] == "CLAIMED",
         timeout_s=LIMIT_S,
     )
-    with broker.down():
+    with left_open(), mortal_broker.down():
         gate.open()
         worker.told("dead_letters.hindered")
         assert box.stage.final(held).code == "CARD_EXPIRED"

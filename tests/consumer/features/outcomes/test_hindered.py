@@ -6,19 +6,17 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from feedback.status import State
-from onceward.servers.kafka import SOON_MISSED, Broker
 from tests.consumer.features.outcomes.conftest import MakeOutlet
 from tests.consumer.features.outcomes.outlet import Outlet
 from tests.eventually import eventually
 from tests.left_open import left_open
 from tests.stack import Servers
-from tests.stack.restartable import Restartable, restartable
+from tests.stack.restartable import Restartable
 
 pytestmark = pytest.mark.waits
 
@@ -155,19 +153,12 @@ def test_a_topic_that_was_deleted_is_made_again(make_outlet: MakeOutlet) -> None
     assert counted(outlet) == {again: 1}
 
 
-@pytest.fixture
-def broker() -> Iterator[Restartable]:
-    """Yield a broker that may be away."""
-    with left_open(), restartable(lambda: Broker(settings=SOON_MISSED)) as running:
-        yield running
-
-
 @pytest.mark.long
 @pytest.mark.timeout(240)
 def test_while_kafka_is_away_outcomes_wait_and_are_written_when_it_is_back(
-    make_outlet: MakeOutlet, servers: Servers, broker: Restartable
+    make_outlet: MakeOutlet, servers: Servers, mortal_broker: Restartable
 ) -> None:
-    outlet = make_outlet(servers=Servers(kafka=broker.address, redis=servers.redis))
+    outlet = make_outlet(servers=Servers(kafka=mortal_broker.address, redis=servers.redis))
     worker, gate = outlet.stage.start(), outlet.stage.gate()
     outlet.until({(one, 1) for one in succeed(outlet)})
     headers = [("gate", gate.path.encode())]
@@ -177,7 +168,7 @@ def test_while_kafka_is_away_outcomes_wait_and_are_written_when_it_is_back(
         lambda: (row := outlet.stage.row(held)) is not None and row["state"] == "CLAIMED",
         timeout_s=LIMIT_S,
     )
-    with broker.down():
+    with left_open(), mortal_broker.down():
         gate.open()
         worker.told("outcomes.hindered")
         assert outlet.stage.final(held).state is State.SUCCEEDED

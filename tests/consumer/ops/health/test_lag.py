@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from consumer.ops.health.lag import KEPT_S, LagReading, seen
-from onceward.servers.kafka import SOON_MISSED, Broker
 from tests.consumer.conftest import MakeStage
 from tests.consumer.ops.health.conftest import Watch
 from tests.consumer.ops.health.watched_worker import WatchedWorker
@@ -18,7 +18,7 @@ from tests.consumer.running import command
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 from tests.stack import Servers
-from tests.stack.restartable import restartable
+from tests.stack.restartable import Restartable
 
 pytestmark = pytest.mark.waits
 
@@ -78,18 +78,15 @@ def test_a_full_buffer_hides_no_record_that_comes_after_it(
 
 
 def test_without_kafka_there_is_no_lag_and_no_zero_either(
-    make_stage: MakeStage, watch: Watch, servers: Servers
+    make_stage: MakeStage, watch: Watch, servers: Servers, mortal_broker: Restartable
 ) -> None:
-    with restartable(lambda: Broker(settings=SOON_MISSED)) as kafka:
-        stage = make_stage(
-            servers=Servers(kafka=kafka.address, redis=servers.redis, postgres=servers.postgres)
-        )
-        worker = watch(stage)
-        worker.says("ready", 200)
-        eventually(lambda: shown(worker, stage) == 0, timeout_s=60, what="a lag of none")
-        with kafka.down():
-            eventually(lambda: shown(worker, stage) is None, timeout_s=60, what="no lag")
-        eventually(lambda: shown(worker, stage) == 0, timeout_s=90, what="a lag again")
+    stage = make_stage(servers=replace(servers, kafka=mortal_broker.address))
+    worker = watch(stage)
+    worker.says("ready", 200)
+    eventually(lambda: shown(worker, stage) == 0, timeout_s=60, what="a lag of none")
+    with mortal_broker.down():
+        eventually(lambda: shown(worker, stage) is None, timeout_s=60, what="no lag")
+    eventually(lambda: shown(worker, stage) == 0, timeout_s=90, what="a lag again")
 
 
 def test_a_paused_topic_shows_what_waits_behind_the_pause(

@@ -5,18 +5,18 @@ import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from feedback.status import State
-from onceward.servers.kafka import SOON_MISSED, Broker
 from onceward.servers.redis import Redis
 from tests.consumer.conftest import MakeStage
 from tests.consumer.ops.health.conftest import Watch
 from tests.consumer.ops.health.watched_worker import WatchedWorker
 from tests.eventually import eventually
 from tests.stack import Servers
-from tests.stack.restartable import restartable
+from tests.stack.restartable import Restartable, restartable
 
 ONE_SLOT = {"processes": 1, "slots_per_process": 1}
 STALL_S = 2.0
@@ -188,17 +188,14 @@ def test_a_port_that_is_taken_ends_a_worker_at_once_with_what_to_do(
 
 
 def test_kafka_away_makes_a_worker_unready_until_it_is_back(
-    make_stage: MakeStage, watch: Watch, servers: Servers
+    make_stage: MakeStage, watch: Watch, servers: Servers, mortal_broker: Restartable
 ) -> None:
-    with restartable(lambda: Broker(settings=SOON_MISSED)) as broker:
-        own = Servers(kafka=broker.address, redis=servers.redis, postgres=servers.postgres)
-        stage = make_stage(servers=own)
-        worker = watch(stage)
-        worker.says("ready", 200)
-        broker.stop()
+    stage = make_stage(servers=replace(servers, kafka=mortal_broker.address))
+    worker = watch(stage)
+    worker.says("ready", 200)
+    with mortal_broker.stopped():
         assert worker.lacks("kafka")["missing"].keys() == {"kafka"}
         eventually(lambda: metrics(worker)["onceward_server_up"] == 2, timeout_s=30)
         assert worker.get("live").status_code == 200
-        broker.start()
-        worker.says("ready", 200)
-        assert worker.process.events("worker.stalled") == []
+    worker.says("ready", 200)
+    assert worker.process.events("worker.stalled") == []

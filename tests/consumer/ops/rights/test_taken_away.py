@@ -99,6 +99,8 @@ class Losing:
         )
         self.worker.told("worker.started")
         self.require_ends(self.send())
+        # On a slow machine a new broker names nobody for a while who coordinates a new group.
+        self.backs_at_start = len(self.worker.events("kafka.back"))
 
     def send(self) -> dict[bytes, str]:
         """Send each request; return their ids by value."""
@@ -150,9 +152,10 @@ def stage(secured: Secured, tmp_path: Path) -> Iterator[RightsStage]:
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("library", ENGINES)
 def test_a_worker_that_loses_a_right_names_it_and_goes_on(stage: RightsStage, library: str) -> None:
-    worker = lose_each(stage, QUICK, library)
+    losing = lose_each(stage, QUICK, library)
+    worker = losing.worker
     # What may be read and not be committed is no end of it.
-    assert len(worker.events("kafka.back")) <= 1
+    assert len(worker.events("kafka.back")) - losing.backs_at_start <= 1
     # The mark that a status was told waits for the right, and is no reason to tell it again.
     assert sum(one["count"] for one in worker.events("statuses.repaired")) <= 3
 
@@ -188,7 +191,7 @@ def test_the_loss_of_any_right_is_named_or_hinders_nothing(stage: RightsStage) -
         assert losing.worker.is_alive
 
 
-def lose_each(stage: RightsStage, rows: Sequence[Lost], library: str) -> RunningWorker:
+def lose_each(stage: RightsStage, rows: Sequence[Lost], library: str) -> Losing:
     names = {**stage.topics, "group": stage.group}
     wanted = rights_of(Role.WORKER, stage.settings(Role.WORKER), declared(stage))
     known = [*atoms(stage, Role.WORKER, wanted)]
@@ -200,7 +203,7 @@ def lose_each(stage: RightsStage, rows: Sequence[Lost], library: str) -> Running
             # PUBLISH is looked at on the channels, which are a right of their own.
             lose(losing, min(found, key=lambda one: len(one.name)), row)
         assert losing.worker.is_alive
-        return losing.worker
+        return losing
 
 
 def lose(losing: Losing, atom: Atom, row: Lost) -> None:

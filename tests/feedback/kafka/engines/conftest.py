@@ -10,11 +10,9 @@ import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.settings.settings import KafkaSection
-from onceward.servers.kafka import SOON_MISSED, Broker
-from onceward.servers.ports import free_port
 from tests.feedback.kafka.engines.members import MakeMember, Told
 from tests.stack import Servers
-from tests.stack.restartable import Restartable, restartable
+from tests.stack.restartable import Restartable
 
 
 @pytest.fixture
@@ -38,19 +36,11 @@ def make_member(settings: KafkaSection) -> Iterator[MakeMember]:
         yield make
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Restartable]:
-    """Yield a broker that may fail."""
-    chosen = Broker(port=free_port(), settings=SOON_MISSED)
-    with restartable(lambda: chosen) as made:
-        yield made
-
-
 @pytest.fixture
-def name(broker: Restartable) -> str:
+def name(mortal_broker: Restartable) -> str:
     """Return a topic there."""
     made = f"topic-{uuid.uuid4().hex}"
-    with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
+    with KafkaAdminClient(bootstrap_servers=mortal_broker.address) as admin:
         admin.create_topics([NewTopic(made, 1, 1)])
         admin.wait_for_topics([made])
     return made

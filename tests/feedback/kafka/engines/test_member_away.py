@@ -24,9 +24,9 @@ SLACK_S = 15.0
 
 
 @pytest.fixture
-def told(broker: Restartable, engine: str, name: str, group: str) -> Iterator[Told]:
+def told(mortal_broker: Restartable, engine: str, name: str, group: str) -> Iterator[Told]:
     """Yield a member that has the topic's partition."""
-    given = {"bootstrap_servers": broker.address, "client": engine, "group": group}
+    given = {"bootstrap_servers": mortal_broker.address, "client": engine, "group": group}
     made = Told(KafkaSection.model_validate(given), name)
     made.join(1)
     yield made
@@ -38,9 +38,11 @@ def _fails(call: object) -> None:
         call()  # type: ignore[operator]
 
 
-def test_each_call_ends_in_time_and_says_so(broker: Restartable, told: Told, name: str) -> None:
+def test_each_call_ends_in_time_and_says_so(
+    mortal_broker: Restartable, told: Told, name: str
+) -> None:
     place, began_s = (name, 0), time.monotonic()
-    with broker.down():
+    with mortal_broker.down():
         eventually(lambda: not told.poll() and not told.member.is_coordinated(), timeout_s=LIMIT_S)
         # The group's state is told once a second, the failed connections by themselves.
         eventually(lambda: not told.poll() and told.member.why_away(since_s=began_s).reason)
@@ -52,15 +54,15 @@ def test_each_call_ends_in_time_and_says_so(broker: Restartable, told: Told, nam
         told.member.resume([place])
         told.member.seek({place: 0})
         assert told.poll() == []
-    write(broker.address, name, [b"after"])
+    write(mortal_broker.address, name, [b"after"])
     assert [one.value for one in told.read(1)] == [b"after"]
     eventually(lambda: told.poll() == [] and told.member.is_coordinated(), timeout_s=LIMIT_S)
     told.member.commit({place: 1})
     assert told.member.committed([place]) == {place: 1}
 
 
-def test_leaving_a_group_that_is_away_ends_in_time(broker: Restartable, told: Told) -> None:
-    with broker.down():
+def test_leaving_a_group_that_is_away_ends_in_time(mortal_broker: Restartable, told: Told) -> None:
+    with mortal_broker.down():
         eventually(lambda: not told.poll() and not told.member.is_coordinated(), timeout_s=LIMIT_S)
         in_time(told.close, limit_s=ANSWER_S + SLACK_S)
 

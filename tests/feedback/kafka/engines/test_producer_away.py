@@ -27,9 +27,11 @@ SLACK_S = 15.0
 
 
 @pytest.fixture
-def where(broker: Restartable, engine: str) -> KafkaSection:
+def where(mortal_broker: Restartable, engine: str) -> KafkaSection:
     """Return settings for a broker that may fail."""
-    return KafkaSection.model_validate({"bootstrap_servers": broker.address, "client": engine})
+    return KafkaSection.model_validate(
+        {"bootstrap_servers": mortal_broker.address, "client": engine}
+    )
 
 
 @pytest.fixture
@@ -58,10 +60,10 @@ def values(where: KafkaSection, topic: str) -> list[bytes | None]:
 
 
 def test_what_a_dead_broker_did_not_acknowledge_may_be_there(
-    broker: Restartable, where: KafkaSection, writer: KafkaWriter, name: str
+    mortal_broker: Restartable, where: KafkaSection, writer: KafkaWriter, name: str
 ) -> None:
     assert written(writer, record(name, b"before")) == [None]
-    with broker.down():
+    with mortal_broker.down():
         (error,) = written(writer, record(name, b"meanwhile"))
         assert isinstance(error, NotAcknowledged)
     eventually(lambda: writer.write([record(name, b"after")]) == [None], timeout_s=LIMIT_S)
@@ -71,10 +73,10 @@ def test_what_a_dead_broker_did_not_acknowledge_may_be_there(
 
 
 def test_what_a_broker_that_stands_still_did_not_acknowledge_is_not_called_refused(
-    broker: Restartable, where: KafkaSection, writer: KafkaWriter, name: str
+    mortal_broker: Restartable, where: KafkaSection, writer: KafkaWriter, name: str
 ) -> None:
     assert written(writer, record(name, b"before")) == [None]
-    with broker.paused():
+    with mortal_broker.paused():
         said = written(writer, record(name, b"1"), record(name, b"2"))
         assert [type(one) for one in said] == [NotAcknowledged] * 2
     eventually(lambda: writer.write([record(name, b"after")]) == [None], timeout_s=LIMIT_S)
@@ -82,22 +84,22 @@ def test_what_a_broker_that_stands_still_did_not_acknowledge_is_not_called_refus
 
 
 def test_a_record_that_expired_within_the_library_may_be_there(
-    broker: Restartable, where: KafkaSection, name: str
+    mortal_broker: Restartable, where: KafkaSection, name: str
 ) -> None:
     producer: BatchProducer = engine_of(where).producer(where, TIMEOUT_S)
     assert producer.partitions(name) == 1
-    with broker.paused():
+    with mortal_broker.paused():
         sent = producer.send(record(name), 0)
         assert isinstance(sent.result(TIMEOUT_S + SLACK_S), NotAcknowledged)
     producer.close(1.0)
 
 
 def test_a_producer_that_is_closed_meanwhile_waits_no_longer_than_it_is_told(
-    broker: Restartable, where: KafkaSection, name: str
+    mortal_broker: Restartable, where: KafkaSection, name: str
 ) -> None:
     producer: BatchProducer = engine_of(where).producer(where, TIMEOUT_S)
     assert producer.partitions(name) == 1
-    with broker.paused():
+    with mortal_broker.paused():
         sent = producer.send(record(name), 0)
         in_time(lambda: producer.close(1.0), limit_s=1.0 + SLACK_S)
         assert isinstance(sent.result(0.1), NotAcknowledged)

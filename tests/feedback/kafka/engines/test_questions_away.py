@@ -29,11 +29,11 @@ PLAN = ReadingPlan(65_536, 65_536, connect_s=LIMITED_S)
 
 
 def test_each_question_ends_in_time_and_says_so(
-    broker: Restartable, engine: str, name: str, group: str
+    mortal_broker: Restartable, engine: str, name: str, group: str
 ) -> None:
     place = (name, 0)
     settings = KafkaSection.model_validate(
-        {"bootstrap_servers": broker.address, "client": engine, "group": group}
+        {"bootstrap_servers": mortal_broker.address, "client": engine, "group": group}
     )
     admin = engine_of(settings).administrator(settings, LIMITED_S)
     assert admin.offsets([place], OffsetMark.END) == {place: 0}
@@ -57,7 +57,7 @@ def test_each_question_ends_in_time_and_says_so(
         with pytest.raises(KafkaFault):
             call()
 
-    with broker.down():
+    with mortal_broker.down():
         for call in questions + requests:
             in_time(partial(fails, call), limit_s=2 * LIMITED_S + SLACK_S)
     for call in questions:
@@ -73,15 +73,19 @@ def _answers(call: Callable[[], object]) -> bool:
     return True
 
 
-def test_a_reader_waits_says_why_and_goes_on(broker: Restartable, engine: str, name: str) -> None:
+def test_a_reader_waits_says_why_and_goes_on(
+    mortal_broker: Restartable, engine: str, name: str
+) -> None:
     place = (name, 0)
-    settings = KafkaSection.model_validate({"bootstrap_servers": broker.address, "client": engine})
-    write(broker.address, name, [b"before"])
+    settings = KafkaSection.model_validate(
+        {"bootstrap_servers": mortal_broker.address, "client": engine}
+    )
+    write(mortal_broker.address, name, [b"before"])
     reader = engine_of(settings).reader(settings, PLAN)
     reader.assign({place: 0})
     eventually(lambda: reader.poll(POLL_S, max_records=9), timeout_s=LIMIT_S)
     began_s = time.monotonic()
-    with broker.down():
+    with mortal_broker.down():
         eventually(
             lambda: (
                 reader.poll(POLL_S, max_records=9) == [] and reader.why_away(since_s=began_s).reason
@@ -92,7 +96,7 @@ def test_a_reader_waits_says_why_and_goes_on(broker: Restartable, engine: str, n
         assert reader.poll(POLL_S, max_records=9) == []
         assert reader.position(place) == 1
         assert reader.why_away(since_s=began_s).fault is None
-    write(broker.address, name, [b"after"])
+    write(mortal_broker.address, name, [b"after"])
     found = eventually(lambda: reader.poll(POLL_S, max_records=9), timeout_s=LIMIT_S)
     assert [one.value for one in found] == [b"after"]
     reader.close()
@@ -115,10 +119,12 @@ def test_a_broker_that_never_was_there_is_said_in_time(engine: str) -> None:
         in_time(make, limit_s=LIMITED_S + SLACK_S)
 
 
-def test_a_topic_is_not_made_while_nobody_answers(broker: Restartable, engine: str) -> None:
-    settings = KafkaSection.model_validate({"bootstrap_servers": broker.address, "client": engine})
+def test_a_topic_is_not_made_while_nobody_answers(mortal_broker: Restartable, engine: str) -> None:
+    settings = KafkaSection.model_validate(
+        {"bootstrap_servers": mortal_broker.address, "client": engine}
+    )
     admin = engine_of(settings).administrator(settings, LIMITED_S)
     name = f"late-{uuid.uuid4().hex}"
-    with broker.paused(), pytest.raises(KafkaFault):
+    with mortal_broker.paused(), pytest.raises(KafkaFault):
         admin.make({name: NewTopic(1, 1)})
     admin.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,8 @@ from tests.eventually import eventually
 from tests.feedback.kafka.engines.members import LIMIT_S, Told, write
 from tests.rounds import in_time
 from tests.stack.authority import Authority
-from tests.stack.secured import SecuredKafka, secured_kafka
+from tests.stack.secured import SecuredKafka
+from tests.stack.secured_stack import Secured
 from tests.stack.tls_front import self_signed, tls_front
 
 pytestmark = pytest.mark.waits
@@ -38,11 +38,10 @@ VALUES = [b"1", b"2", b"3"]
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """Yield a broker with one user."""
-    folder = tmp_path_factory.mktemp("secured")
-    with secured_kafka(folder, plain={}, scram={USER: PASSWORD}) as made:
-        yield made
+def broker(secured: Secured) -> SecuredKafka:
+    """Return the secured broker, which has a user of these tests."""
+    secured.kafka.set_password(USER, PASSWORD)
+    return secured.kafka
 
 
 def _settings(broker: SecuredKafka, engine: str, **changed: object) -> KafkaSection:

@@ -20,26 +20,16 @@ from feedback.kafka.source import KafkaSource
 from feedback.settings.sections import KafkaSection
 from tests.eventually import eventually
 from tests.stack.authority import Authority
-from tests.stack.secured import SecuredKafka, secured_kafka
+from tests.stack.secured import SecuredKafka
+from tests.stack.secured_stack import PLAIN_PASSWORD, PLAIN_USER, Secured
 
-FIRST, SECOND = "the-first-secret", "the-second-secret"
-USER = "logging-in"
+USER, FIRST, SECOND = PLAIN_USER, PLAIN_PASSWORD, "the-second-secret"
 LIMIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture(scope="module")
-def broker(
-    tmp_path_factory: pytest.TempPathFactory, authority: Authority
-) -> Iterator[SecuredKafka]:
-    users = {USER: FIRST}
-    folder = tmp_path_factory.mktemp("broker")
-    with secured_kafka(folder, plain=users, scram=users, authority=authority) as made:
-        yield made
+def broker(secured: Secured) -> SecuredKafka:
+    return secured.kafka
 
 
 @pytest.fixture(scope="module")
@@ -189,20 +179,20 @@ def test_a_password_file_that_is_gone_is_named(
 
 
 def test_a_client_certificate_that_is_missing_foreign_or_renewed(
-    broker: SecuredKafka,
-    authority: Authority,
+    secured: Secured,
     topic: str,
     senders: list[KafkaPythonSender],
     tmp_path: Path,
 ) -> None:
     mine, stranger = tmp_path / "client.crt", Authority(tmp_path, name="another authority")
     key = tmp_path / "client.key"
-    foreign, right = stranger.issue("foreign", hosts=()), authority.issue(USER, hosts=())
+    foreign, right = stranger.issue("foreign", hosts=()), secured.authority.issue(USER, hosts=())
 
     def install(certificate: Any) -> None:
         shutil.copyfile(certificate.cert, mine)
         shutil.copyfile(certificate.key, key)
 
+    broker = secured.kafka
     way = {"bootstrap_servers": broker.mutual, "security_protocol": "SSL"}
     files = {"ssl_certfile": str(mine), "ssl_keyfile": str(key)}
     with pytest.raises(KafkaUnavailable) as caught:
