@@ -7,8 +7,9 @@ from pathlib import Path
 from tests.kit.settings import environment
 
 ROOT = Path(__file__).parents[2]
-# A session of Spark and all its first queries, beside other work.
-LIMIT_S = 240.0
+# A session of Spark and all its first queries: 80 s alone, but its lane stands back behind others
+# (`conftest.LANE_FACTOR`): 263 s at a load of 24. Who hangs is ended by the test's own limit.
+LIMIT_S = 720.0
 
 
 def run_audit_command(
