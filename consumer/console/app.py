@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -19,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from consumer.console.acts import Acts
 from consumer.console.entrance import Entrance
 from consumer.console.guard import LOGIN, LOGOUT, PageGuard
+from consumer.console.live import LiveStreams
 from consumer.console.pages import ConsolePages
 from consumer.console.people import NotAllowed
 from consumer.console.previews import Previews
@@ -34,7 +36,12 @@ log = EventLog("onceward.console")
 
 # A page of another site reaches this server by a name of its own (DNS rebinding).
 HOSTS = ("127.0.0.1", "localhost", "::1", "[::1]")
-POLICY = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'"
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
+    "form-action 'self'; base-uri 'none'"
+)
+# Those that change while a person looks at them, and where nobody types much.
+LIVE = ("/", "/workers", "/topics", "/redrives/{redrive_id}")
 HEADERS = {
     "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -68,15 +75,18 @@ class GuardedHeaders:
         await self._within(scope, receive, guarded)
 
 
-def app(settings: Settings) -> ASGIApp:
+def app(settings: Settings, ending: asyncio.Event | None = None) -> ASGIApp:
     """Return the console of a group.
+
+    Args:
+        ending: set when the process is to end, which ends the streams.
 
     Raises:
         NotAvailable, SettingsError: see `Entrance`.
     """
     templates = Templates(settings.kafka.group)
     entrance = Entrance(settings.console)
-    guard = PageGuard(entrance, templates)
+    guard = PageGuard(entrance, templates, LiveStreams(ending or asyncio.Event()))
     pages = ConsolePages(settings, templates)
     redrives, previews = BackgroundRedrives(), Previews(settings)
     redrive_pages = RedrivePages(settings, templates, redrives=redrives, previews=previews)
@@ -91,12 +101,13 @@ def app(settings: Settings) -> ASGIApp:
     looks = chain(pages.routes(), redrive_pages.routes())
     served = Starlette(
         routes=[
-            Route("/console.css", _stylesheet()),
+            Route("/console.css", _file("console.css", "text/css")),
+            Route("/console.js", _file("console.js", "text/javascript")),
             Route(LOGIN, guard.login_page),
             Route(LOGIN, guard.login, methods=["POST"]),
             Route(LOGOUT, guard.acts(guard.logout), methods=["POST"]),
             Route("/act/{act}", guard.acts(acts.carry_out), methods=["POST"]),
-            *(Route(path, guard.looks(page)) for path, page in looks),
+            *(Route(path, guard.looks(page, is_live=path in LIVE)) for path, page in looks),
         ],
         middleware=_middleware(settings.console, entrance),
         exception_handlers=dict.fromkeys((*_KNOWN, Exception), _failing(templates)),
@@ -114,9 +125,9 @@ def _middleware(section: ConsoleSection, entrance: Entrance) -> list[Middleware]
     ]
 
 
-def _stylesheet() -> Page:
-    style = resources.files(__package__).joinpath("console.css").read_bytes()
-    return lambda request: Response(style, media_type="text/css")
+def _file(name: str, media_type: str) -> Page:
+    content = resources.files(__package__).joinpath(name).read_bytes()
+    return lambda request: Response(content, media_type=media_type)
 
 
 def _failing(templates: Templates) -> Callable[[Request, Exception], Response]:

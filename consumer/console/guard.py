@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from consumer.console.entrance import Entrance, Form, form_of
+from consumer.console.live import LiveStreams, asks_for_events
 from consumer.console.people import Person
 from consumer.console.rendering import Page, Templates
 
@@ -22,12 +24,17 @@ LOGIN, LOGOUT = "/login", "/logout"
 class PageGuard:
     """Lets known persons in; any thread may call it."""
 
-    def __init__(self, entrance: Entrance, templates: Templates) -> None:
+    def __init__(self, entrance: Entrance, templates: Templates, streams: LiveStreams) -> None:
         self._entrance = entrance
         self._templates = templates
+        self._streams = streams
 
-    def looks(self, page: Page) -> Page:
-        """Return the page for known persons; others are led to the login."""
+    def looks(self, page: Page, *, is_live: bool = False) -> Page:
+        """Return the page for known persons; others are led to the login.
+
+        Args:
+            is_live: it stays up to date, see `live`.
+        """
 
         def asked(request: Request) -> Response:
             person = self._entrance.person_of(request)
@@ -35,6 +42,10 @@ class PageGuard:
                 where = request.url.path + (f"?{request.url.query}" if request.url.query else "")
                 return RedirectResponse(f"{LOGIN}?next={quote(where, safe='')}", SEE_OTHER)
             self._welcome(request, person)
+            request.state.is_live = is_live
+            if is_live and asks_for_events(request):
+                request.state.is_part = True
+                return self._streams.of(partial(self._look, page, request))
             return page(request)
 
         return asked
@@ -93,6 +104,13 @@ class PageGuard:
             # Behind a link of another site a browser hides the cookie, once.
             is_from_elsewhere=request.headers.get("sec-fetch-site") == "cross-site",
         )
+
+    def _look(self, page: Page, request: Request) -> str | None:
+        person = self._entrance.person_of(request)
+        if person is None:
+            return None
+        self._welcome(request, person)
+        return bytes(page(request).body).decode()
 
     def _welcome(self, request: Request, person: Person) -> None:
         request.state.person = person

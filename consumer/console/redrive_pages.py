@@ -154,7 +154,7 @@ class RedrivePages:
             later=later,
             warning="" if later is None else warning_of(later),
             was_asked=status == 409,
-            refreshes=one.owner is not None and "still" not in request.query_params,
+            refreshes=one.owner is not None,
         )
 
 

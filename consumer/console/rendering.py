@@ -61,6 +61,8 @@ class Templates:
         person: Person | None = getattr(request.state, "person", None)
         roles = person.roles if person is not None else frozenset()
         shared = {
+            "layout": "content.html" if hasattr(request.state, "is_part") else "base.html",
+            "is_live": getattr(request.state, "is_live", False),
             "menu": MENU if person is not None else (),
             "page": page,
             "group": self._group,

@@ -24,12 +24,20 @@ IDLE_S = 15
 
 
 class _ConsoleServer(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ending: asyncio.Event) -> None:
+        super().__init__(config)
+        self._ending = ending
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         # uvicorn's own ends the process by the signal once it has drained.
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self.handle_exit, number, None)
+            asyncio.get_running_loop().add_signal_handler(number, self._end, number)
         yield
+
+    def _end(self, number: int) -> None:
+        self._ending.set()
+        self.handle_exit(number, None)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -47,8 +55,9 @@ def serve(settings: Settings, listening: socket.socket) -> ExitCode:
     """
     # It logs how each start and stop goes on; a fault of ours is logged by the application.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    ending = asyncio.Event()
     config = uvicorn.Config(
-        app(settings),
+        app(settings, ending),
         ws="none",
         log_config=None,
         access_log=False,
@@ -57,6 +66,6 @@ def serve(settings: Settings, listening: socket.socket) -> ExitCode:
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=DRAIN_S,
     )
-    _ConsoleServer(config).run(sockets=[listening])
+    _ConsoleServer(config, ending).run(sockets=[listening])
     log.info("console.stopped")
     return ExitCode.FINE

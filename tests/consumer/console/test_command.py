@@ -31,6 +31,12 @@ def test_it_serves_until_it_is_asked_to_end(make_box: MakeBox, tmp_path: Path) -
         port = console.told("console.started")["port"]
         assert f"the console is at http://127.0.0.1:{port}/" in console.stderr
         assert httpx.get(f"http://127.0.0.1:{port}/workers", timeout=30).status_code == 200
-        assert console.stop() == ExitCode.FINE
+        page = f"http://127.0.0.1:{port}/topics"
+        with httpx.stream("GET", page, headers={"Accept": "text/event-stream"}) as followed:
+            lines = followed.iter_lines()
+            assert next(lines) == "event: content"
+            # It says so to pages that are kept up to date, instead of waiting for them.
+            assert console.stop() == ExitCode.FINE
+            assert "event: over" in lines
     finally:
         console.kill()

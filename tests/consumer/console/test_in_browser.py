@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 
 from consumer.journal.pauses import Pauses
@@ -48,7 +49,8 @@ class OnCall:
     def clicks_on(self, words: str) -> None:
         """Click on the link or the button with these words."""
         text = f"contains(normalize-space(.), {_quoted(words)})"
-        self.browser.find_element(By.XPATH, f"//main//*[self::a or self::button][{text}]").click()
+        wanted = f"//main//*[self::a or self::button][{text}]"
+        eventually(lambda: self._has_clicked(wanted), what=f"a click on {words}")
         self.clicks += 1
 
     def chooses(self, value: str) -> None:
@@ -62,8 +64,16 @@ class OnCall:
 
     @property
     def sees(self) -> str:
-        """The page's text."""
-        return str(self.browser.find_element(By.TAG_NAME, "main").text)
+        """The page's text, in one step: it may be kept up to date meanwhile."""
+        script = "return document.querySelector('main')?.innerText"
+        return str(self.browser.execute_script(script))
+
+    def _has_clicked(self, xpath: str) -> bool:
+        try:
+            self.browser.find_element(By.XPATH, xpath).click()
+        except StaleElementReferenceException:  # the page was brought up to date in between
+            return False
+        return True
 
 
 def _quoted(words: str) -> str:

@@ -1,0 +1,114 @@
+"""Pages that stay up to date: asked for server-sent events, an address sends its content anew.
+
+A stream is a look again and again, with the same rules: each time the person is recognised anew.
+Whoever may not look any more hears that the stream is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from feedback.errors import OncewardError
+
+EVENTS = "text/event-stream"
+EVERY_S = 3.0
+# Each reads once in `EVERY_S`, and holds a connection.
+MOST_STREAMS = 50
+HEADERS = {"Content-Type": f"{EVENTS}; charset=utf-8", "X-Accel-Buffering": "no"}
+
+Look = Callable[[], "str | None"]
+
+
+def asks_for_events(request: Request) -> bool:
+    """Whether it is a script of a page that asks, and not a person."""
+    return request.method == "GET" and EVENTS in request.headers.get("accept", "")
+
+
+class LiveStreams:
+    """The open streams of a console. Belongs to its loop, but for `of`, which any thread may call.
+
+    Args:
+        ending: set when the process is to end.
+    """
+
+    def __init__(self, ending: asyncio.Event) -> None:
+        self._ending = ending
+        self._open = 0
+
+    def of(self, look: Look) -> Response:
+        """Return the stream of a page.
+
+        Args:
+            look: returns the content of the page, or None when the person may not look any more;
+                any thread may call it.
+
+        Raises:
+            HTTPException: as many are open as may be.
+        """
+        if self._open >= MOST_STREAMS:
+            raise HTTPException(
+                503, f"{MOST_STREAMS} pages, as many as may be, are kept up to date already"
+            )
+        return _PageStream(self._parts(look))
+
+    async def _parts(self, look: Look) -> AsyncGenerator[bytes]:
+        self._open += 1
+        try:
+            while not await self._ends_within(EVERY_S):
+                part = await run_in_threadpool(_part, look)
+                if part is None:
+                    break
+                yield part
+            yield b"event: over\ndata:\n\n"
+        finally:
+            self._open -= 1
+
+    async def _ends_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._ending.wait()
+        except TimeoutError:
+            return False
+
+
+def _part(look: Look) -> bytes | None:
+    try:
+        content = look()
+    except (OncewardError, HTTPException) as error:
+        # The page stays as it was, and says so; the next look may go well.
+        said = error.detail if isinstance(error, HTTPException) else str(error)
+        return _event("fault", said)
+    return None if content is None else _event("content", content)
+
+
+def _event(name: str, text: str) -> bytes:
+    # As JSON it is one line, whatever is in it.
+    return f"event: {name}\ndata: {json.dumps(text)}\n\n".encode()
+
+
+class _PageStream(Response):
+    """Sends the parts until they end, or the browser has left: seen at the next part."""
+
+    def __init__(self, parts: AsyncGenerator[bytes]) -> None:
+        super().__init__(headers=HEADERS)
+        del self.headers["Content-Length"]
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        async with aclosing(self._parts) as parts:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            async for part in parts:
+                if await request.is_disconnected():
+                    return
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})

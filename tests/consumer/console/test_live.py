@@ -1,0 +1,149 @@
+"""Pages that stay up to date: what their streams send, and when they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from selenium.webdriver.common.by import By
+
+from consumer.console import live
+from consumer.console.app import LIVE
+from consumer.journal.pauses import Pauses
+from feedback.settings.settings import Settings, load
+from tests.consumer.console.conftest import Open
+from tests.consumer.console.people import logged_in, with_people
+from tests.consumer.console.test_pages import HOSTILE, text_of
+from tests.consumer.features.dead_letters.conftest import MakeBox
+from tests.eventually import eventually
+from tests.kit.chromium import chromium
+
+EVENTS = {"Accept": "text/event-stream"}
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.05)
+
+
+@pytest.fixture
+def settings(make_box: MakeBox) -> Settings:
+    """Return those of a group without workers."""
+    return load(make_box("work").stage.config())
+
+
+@contextmanager
+def following(browser: httpx.Client, page: str) -> Iterator[Iterator[tuple[str, str]]]:
+    """Yield the events of a page: name and text of each."""
+    with browser.stream("GET", page, headers=EVENTS) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        lines = (one for one in answer.iter_lines() if one)
+        yield (
+            (name.removeprefix("event: "), json.loads(data.removeprefix("data:") or '""'))
+            for name, data in zip(lines, lines, strict=False)
+        )
+
+
+def test_the_page_is_sent_as_it_reads_now_and_nothing_else_of_it(
+    settings: Settings, opened: Open
+) -> None:
+    console = opened(settings)
+    page = console.get("/topics")
+    assert '<script src="/console.js"' in page.text and "script-src 'self'" in str(page.headers)
+    assert console.get("/console.js").headers["content-type"].startswith("text/javascript")
+    with following(console, "/topics") as events:
+        name, before = next(events)
+        assert name == "content" and before.startswith("<main") and "<html" not in before
+        assert before.partition("<footer>")[0].strip() in page.text
+        with closing(Pauses.from_settings(settings)) as pauses:
+            pauses.pause(settings.kafka.group, reason=HOSTILE, by="ann@host")
+        after = next(text for _, text in events if "ann@host" in text)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in after and "<script" not in after
+    assert "<script" not in text_of(console.get("/audit"))
+
+
+def test_only_pages_that_change_by_themselves_are_followed(
+    settings: Settings, opened: Open
+) -> None:
+    console = opened(settings)
+    assert "/letters" not in LIVE
+    answer = console.get("/letters", headers=EVENTS)
+    assert answer.headers["content-type"].startswith("text/html") and "<html" in answer.text
+    assert console.head("/topics", headers=EVENTS).headers["content-type"].startswith("text/html")
+
+
+def test_who_logs_out_sees_no_more(settings: Settings, opened: Open, tmp_path: Path) -> None:
+    console = opened(with_people(settings, tmp_path))
+    assert console.get("/workers", headers=EVENTS).status_code == 303
+    with logged_in(console, "vera") as (vera,), following(vera.http, "/workers") as events:
+        assert next(events)[0] == "content"
+        assert vera.send("/logout").status_code == 303
+        assert [name for name, _ in events if name != "content"] == ["over"]
+
+
+def test_while_the_journal_is_away_the_page_says_so_and_goes_on_after_it(
+    settings: Settings, opened: Open
+) -> None:
+    journal = Path(settings.journal.url.removeprefix("sqlite:///"))
+    away = journal.with_name("away.db")
+    console = opened(settings)
+    with following(console, "/workers") as events:
+        assert next(events)[0] == "content"
+        journal.rename(away)
+        said = next(text for name, text in events if name == "fault")
+        journal.unlink(missing_ok=True)
+        away.rename(journal)
+        assert next(name for name, _ in events if name != "fault") == "content"
+    assert "the journal" in said
+
+
+def test_so_many_are_open_at_once_and_one_that_is_left_makes_room(
+    settings: Settings, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MOST_STREAMS", 1)
+    console = opened(settings)
+    with httpx.Client(base_url=console.base_url) as first, following(first, "/topics") as events:
+        next(events)
+        refused = console.get("/topics", headers=EVENTS)
+        assert refused.status_code == 503 and "as many as may be" in refused.text
+
+    def is_taken() -> bool:
+        with console.stream("GET", "/topics", headers=EVENTS) as answer:
+            return answer.status_code == 200
+
+    eventually(is_taken, timeout_s=30, what="room for another one")
+
+
+@pytest.mark.timeout(400)
+def test_a_browser_shows_it_until_it_is_held_still(settings: Settings, opened: Open) -> None:
+    console = opened(settings)
+
+    def pause(name: str) -> None:
+        with closing(Pauses.from_settings(settings)) as pauses:
+            pauses.pause(f"{name}-{settings.kafka.group}", reason=HOSTILE, by=name)
+
+    with chromium() as browser:
+        browser.get(f"{str(console.base_url).rstrip('/')}/topics")
+
+        def sees(name: str) -> bool:
+            return f"by {name}" in browser.find_element(By.TAG_NAME, "body").text
+
+        pause("ann")
+        eventually(lambda: sees("ann"), timeout_s=60, what="the pause")
+        hold = browser.find_element(By.ID, "hold")
+        hold.click()
+        assert hold.get_attribute("aria-pressed") == "true"
+        pause("bob")
+        with following(console, "/topics") as events:
+            next(text for _, text in events if "by bob" in text)
+        assert not sees("bob")
+        hold.click()
+        eventually(lambda: sees("bob"), timeout_s=60, what="the pause that came meanwhile")
+        assert browser.find_elements(By.TAG_NAME, "script")[1:] == []
+        said = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    assert [one["message"] for one in said if one["source"] == "security"] == []
