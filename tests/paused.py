@@ -11,18 +11,24 @@ from sqlalchemy import NullPool, create_engine
 from tests.eventually import eventually
 
 STANDS_STILL_WITHIN_S = 10.0
+# Of a thread, by the letters of /proc.
+STOPPED, ZOMBIE = "T", "Z"
 
 
 @contextmanager
-def paused(pid: int) -> Iterator[None]:
+def paused(pid: int, *, may_end: bool = False) -> Iterator[None]:
     """Stop the process `pid`, all its threads, for the length of the block.
 
     A signal is only sent by `kill`: a thread that is running goes on until the kernel has
     reached it, so the block begins when each one has been seen stopped.
+
+    Args:
+        may_end: it may end by itself before it is reached; its parent stands still already.
     """
+    still = {STOPPED, ZOMBIE} if may_end else {STOPPED}
     os.kill(pid, signal.SIGSTOP)
     try:
-        eventually(lambda: _stands_still(pid), timeout_s=STANDS_STILL_WITHIN_S, interval_s=0.001)
+        eventually(lambda: _states(pid) <= still, timeout_s=STANDS_STILL_WITHIN_S, interval_s=0.001)
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -52,8 +58,8 @@ def _sqlite_lock(database_url: str) -> Iterator[None]:
         connection.rollback()
 
 
-def _stands_still(pid: int) -> bool:
-    return all(_state(task) == "T" for task in Path(f"/proc/{pid}/task").iterdir())
+def _states(pid: int) -> set[str]:
+    return {_state(task) for task in Path(f"/proc/{pid}/task").iterdir()}
 
 
 def _state(task: Path) -> str:

@@ -79,7 +79,7 @@ class Restartable:
             stopped.enter_context(paused(self.pid))
             for one in self._family():
                 if _runs(one):
-                    stopped.enter_context(paused(one.pid))
+                    stopped.enter_context(paused(one.pid, may_end=True))
             yield
 
     def start(self, *, empty: bool = False) -> None:

@@ -1,5 +1,6 @@
 """A server of one's own fails as asked, and comes back on its ports with its data."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 import redis
 
 from onceward.servers.redis import Redis
+from tests.paused import paused
 from tests.stack import StackError
 from tests.stack.clock import clock_off_by
 from tests.stack.postgres import Postgres, dsn
@@ -92,6 +94,13 @@ def test_a_paused_server_keeps_its_connections_and_answers_afterwards(
             assert answers == []
         asking.join(ENDS_WITHIN_S)
         assert answers == [(1,)]
+
+
+def test_a_process_that_ends_before_it_is_reached_stands_still_too() -> None:
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        with paused(ended.pid, may_end=True):
+            assert ended.returncode is None
 
 
 @pytest.mark.parametrize("off_s", [300, -300])
