@@ -1,6 +1,7 @@
 """The driver's own rows as a frame."""
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_audit.spark import frame_of
 
@@ -30,6 +31,8 @@ def test_no_rows_are_an_empty_frame_with_its_columns(spark: SparkSession) -> Non
 
 
 def test_a_hundred_thousand_ids_are_joined_as_they_are(spark: SparkSession) -> None:
-    names = [(f"{number:0128d}",) for number in range(100_000)]
-    frame = frame_of(spark, names, "request_id string")
-    assert frame.join(frame_of(spark, names, "request_id string"), "request_id").count() == 100_000
+    frame = frame_of(
+        spark, ((f"{number:0128d}",) for number in range(100_000)), "request_id string"
+    )
+    made = spark.range(100_000).select(F.lpad(F.col("id").cast("string"), 128, "0"))
+    assert frame.join(made.toDF("request_id"), "request_id").count() == 100_000
