@@ -100,8 +100,25 @@ def stage(
     return all_of
 
 
-def test_rows_runs_and_leases_are_staged_with_all_their_columns_and_types(
-    journal: HandWritten, stage: Stage
+def _claim_anew_after_the_first_read(journal: HandWritten, patch: pytest.MonkeyPatch) -> None:
+    """Let two requests be claimed anew when the first of the rows have been written."""
+    append = staging._Source._append
+    times: list[Path] = []
+
+    def change_after(source: Any, frame: Any, folder: Path) -> None:
+        append(source, frame, folder)
+        if not times:
+            journal.change(
+                f"UPDATE onceward_request SET claimed_at = {2**41}, generation = 2 "
+                "WHERE request_id IN ('claimed anew', 'not yet read')"
+            )
+        times.append(folder)
+
+    patch.setattr(staging._Source, "_append", change_after)
+
+
+def test_rows_runs_and_leases_are_staged_once_with_all_their_columns_and_types(
+    journal: HandWritten, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = {"topic": "payments", "partition": 0, "offset": 2**40}
     row: dict[str, object] = {
@@ -143,7 +160,12 @@ def test_rows_runs_and_leases_are_staged_with_all_their_columns_and_types(
     journal.add_worker("host-1-x", 2**41)
     journal.add_worker("host-2-y", 1)
     journal.add_worker("host-3-z", 2**41, group="another")
+    journal.add_request("claimed anew")
+    journal.add_request("not yet read", claimed_at=2**41)
+    _claim_anew_after_the_first_read(journal, monkeypatch)
     staged = stage()
+    changed = ("claimed anew", "not yet read")
+    assert [staged.requests[one]["generation"] for one in changed] == [1, 2]
     assert staged.requests["id-1"] == {"request_id": "id-1", **row}
     assert staged.rows_of_runs == [{"request_id": "without a row", **run}]
     # A column that a row leaves open is null, and `resend` a truth value.
@@ -202,50 +224,6 @@ def test_rows_are_staged_by_their_place_and_by_the_time_of_their_claim(
     assert (set(staged.requests), staged.runs) == (wanted, [("failed", 1)])
 
 
-def test_a_row_that_is_claimed_anew_while_it_is_read_is_staged_once(
-    journal: HandWritten, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal.add_request("claimed anew")
-    journal.add_request("not yet read", claimed_at=2**41)
-    append = staging._Source._append
-    times: list[Path] = []
-
-    def change_after(source: Any, frame: Any, folder: Path) -> None:
-        append(source, frame, folder)
-        if not times:
-            journal.change(f"UPDATE onceward_request SET claimed_at = {2**41}, generation = 2")
-        times.append(folder)
-
-    monkeypatch.setattr(staging._Source, "_append", change_after)
-    found = stage().requests
-    assert {one: row["generation"] for one, row in found.items()} == {
-        "claimed anew": 1,
-        "not yet read": 2,
-    }
-
-
-def test_what_a_record_or_an_earlier_run_names_is_staged_whatever_its_day(
-    journal: HandWritten, stage: Stage, group: str
-) -> None:
-    carried = tuple(f"{one[:127]}c" for one in HOSTILE)
-    limits = manifest(partition(start=100, end=200), group=group, carried=carried)
-    # A resend after midnight, a dead letter, and a record that is not committed yet.
-    for request_id in ("answered", "dead", "pending", "untouched", *HOSTILE):
-        journal.add_request(request_id, offset=5)
-    journal.add_request("of another group", offset=5, group="another")
-    for request_id in carried:
-        journal.add_request(request_id, generation=2, offset=5)
-        journal.add_run(request_id, offset=4)
-    found = stage(
-        limits,
-        ids=("answered", "of another group", "nowhere", *HOSTILE),
-        letters=("dead",),
-        pending=("pending",),
-    )
-    assert set(found.requests) == {"answered", "dead", *HOSTILE, *carried}
-    assert found.runs == sorted((request_id, 1) for request_id in carried)
-
-
 def test_more_ids_than_can_be_asked_for_by_name_are_found_all_the_same(
     journal: HandWritten, stage: Stage, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,10 +239,19 @@ def test_more_ids_than_can_be_asked_for_by_name_are_found_all_the_same(
     assert found.runs == [("id-0", 1), ("id-1", 1), ("id-2", 1)]
 
 
-def test_history_is_staged_with_its_run_its_row_and_its_record(
+def test_what_is_named_is_staged_whatever_its_day_and_history_with_its_run_its_row_and_its_record(
     journal: HandWritten, stage: Stage, group: str
 ) -> None:
-    limits = replace(manifest(partition(start=10, end=20), group=group), reran_since_ms=2**40)
+    carried = tuple(f"{one[:127]}c" for one in HOSTILE)
+    limits = manifest(partition(start=10, end=20), group=group, carried=carried)
+    limits = replace(limits, reran_since_ms=2**40)
+    # A resend after midnight, a dead letter, and a record that is not committed yet.
+    for request_id in ("answered", "dead", "pending", "untouched", *HOSTILE):
+        journal.add_request(request_id, offset=5)
+    journal.add_request("of another group", offset=5, group="another")
+    for request_id in carried:
+        journal.add_request(request_id, generation=2, offset=5, claimed_at=2**40 - 1)
+        journal.add_run(request_id, offset=4)
     before: dict[str, Any] = {"generation": 2, "offset": 5, "claimed_at": 2**40 - 1}
     # Once, whether the run or the row is of the window.
     journal.add_request("today", generation=3, offset=15)
@@ -293,9 +280,13 @@ def test_history_is_staged_with_its_run_its_row_and_its_record(
         journal.add_run(request_id, offset=4, allowed_by="SAME_KEY")
     # A history of before that column.
     journal.change("ALTER TABLE onceward_run DROP COLUMN allowed_by")
-    staged = stage(limits, ids=("row taken away", "row there"))
-    assert set(staged.requests) == {"today", "elsewhere", "again", "row there"}
-    assert staged.runs == [
+    by_record = ("row taken away", "row there", "answered", "of another group", "nowhere")
+    staged = stage(limits, ids=(*by_record, *HOSTILE), letters=("dead",), pending=("pending",))
+    of_the_day = {"today", "elsewhere", "again"}
+    named = {"row there", "answered", "dead", *HOSTILE, *carried}
+    assert set(staged.requests) == of_the_day | named
+    assert [one for one in staged.runs if one[0] in carried] == sorted((one, 1) for one in carried)
+    assert [one for one in staged.runs if one[0] not in carried] == [
         ("again", 1),
         ("elsewhere", 1),
         ("no row", 1),
