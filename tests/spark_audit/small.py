@@ -13,7 +13,9 @@ COMPILED = {
     # away and compile it again, for as long as a session of tests lasts.
     "spark.driver.extraJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m -XX:+UseSerialGC "
-        f"-XX:SharedArchiveFile={classes_file()} {without_yarn()}"
+        f"-XX:SharedArchiveFile={classes_file()} {without_yarn()} "
+        # A warning, as of an archive of other jars, is not to stand in what a command prints.
+        "-Xlog:disable -Xlog:all=warning:stderr"
     ),
     # Of each query Spark writes down all of its plans, for pages that nobody opens.
     "spark.sql.ui.explainMode": "simple",

@@ -15,6 +15,7 @@ from feedback.status import State
 from tests.consumer.features.dead_letters.box import Box, header, headers
 from tests.consumer.features.dead_letters.conftest import MakeBox, open_box
 from tests.consumer.foreign import Sent, identity
+from tests.consumer.stage import TWO_CHILDREN
 from tests.eventually import eventually
 from tests.stack import Servers
 
@@ -28,7 +29,9 @@ def box(
 ) -> Iterator[Box]:
     """Yield a box whose worker runs, on each kind of journal: tests only send to it."""
     folder = tmp_path_factory.mktemp("box")
-    with open_box(servers, folder, *KINDS, journal_url=module_journal_url) as made:
+    # A child that is killed takes along what runs beside it.
+    facts = {"journal_url": module_journal_url, "worker": TWO_CHILDREN}
+    with open_box(servers, folder, *KINDS, **facts) as made:
         made.stage.execute("CREATE TABLE booking (request_id TEXT)")
         made.stage.start()
         yield made

@@ -18,7 +18,7 @@ from sqlalchemy.engine import RowMapping
 from feedback.records.retry_group import retry_group
 from feedback.status import State
 from tests.consumer.foreign import identity
-from tests.consumer.stage import Stage, open_stage
+from tests.consumer.stage import TWO_CHILDREN, Stage, open_stage
 from tests.eventually import eventually
 from tests.kit.databases import migrated
 from tests.paused import paused_without_lock
@@ -36,7 +36,7 @@ def _open(servers: Servers, journal_url: str, folder: Path, *handlers: str) -> I
         journal_url=journal_url,
         folder=folder,
         handlers=handlers,
-        worker={"handlers": [MODULE]},
+        worker={"handlers": [MODULE], **TWO_CHILDREN},
     ) as made:
         yield made
 

@@ -415,6 +415,10 @@ def lose(service: Service, atom: Atom, row: Gone) -> None:
         what=f"a line without {row.right}: {row.said}:\n{service.program.tail}",
     )
     if isinstance(service, RelayService):
-        assert RIGHT in service.page() and row.said in service.page()
+        eventually(
+            lambda: RIGHT in (page := service.page()) and row.said in page,
+            timeout_s=SAID_WITHIN_S,
+            what=f"a page that says {row.said}",
+        )
     atom.give()
     service.wait(given)
