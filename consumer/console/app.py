@@ -40,8 +40,9 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'self'; base-uri 'none'"
 )
-# Those that change while a person looks at them, and where nobody types much.
-LIVE = ("/", "/workers", "/topics", "/redrives/{redrive_id}")
+# Those that change while a person looks at them. Not one where a click confirms what was seen: it
+# would be another thing by then, or another row's button.
+LIVE = ("/", "/workers", "/redrives/{redrive_id}")
 HEADERS = {
     "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",

@@ -5,8 +5,11 @@
 const content = document.getElementById("content");
 const hold = document.getElementById("hold");
 const said = document.getElementById("live-said");
+// Five looks: of a connection that has died in silence a browser hears nothing.
+const HEARD_WITHIN_MS = 15000;
 let events = null;
 let isHeld = false;
+let watch = 0;
 
 function isInUse() {
   const fields = [...content.querySelectorAll("input, textarea")];
@@ -24,7 +27,13 @@ function focusable() {
   return [...content.querySelectorAll("a, button, input, textarea, summary, [tabindex]")];
 }
 
+function heard() {
+  clearTimeout(watch);
+  watch = setTimeout(() => { said.textContent = "Not up to date: the console has said nothing for 15 s"; }, HEARD_WITHIN_MS);
+}
+
 function show(event) {
+  heard();
   if (isInUse()) {
     said.textContent = "Held still while you fill in, select or unfold";
     return;
@@ -39,6 +48,7 @@ function show(event) {
 }
 
 function close() {
+  clearTimeout(watch);
   events?.close();
   events = null;
 }
@@ -49,8 +59,9 @@ function follow() {
     return;
   }
   events = new EventSource(location.href);
+  heard();
   events.addEventListener("content", show);
-  events.addEventListener("fault", (event) => { said.textContent = "Not up to date: " + JSON.parse(event.data); });
+  events.addEventListener("fault", (event) => { heard(); said.textContent = "Not up to date: " + JSON.parse(event.data); });
   events.addEventListener("over", () => { close(); said.textContent = "Not up to date: log in again"; });
   events.onerror = () => { said.textContent = "Not up to date: the console does not answer"; };
 }

@@ -33,7 +33,8 @@ class PageGuard:
         """Return the page for known persons; others are led to the login.
 
         Args:
-            is_live: it stays up to date, see `live`.
+            is_live: it stays up to date, see `live`; not where an address asks it for more, such as
+                for the warning that a person confirms.
         """
 
         def asked(request: Request) -> Response:
@@ -42,8 +43,8 @@ class PageGuard:
                 where = request.url.path + (f"?{request.url.query}" if request.url.query else "")
                 return RedirectResponse(f"{LOGIN}?next={quote(where, safe='')}", SEE_OTHER)
             self._welcome(request, person)
-            request.state.is_live = is_live
-            if is_live and asks_for_events(request):
+            request.state.is_live = is_live and not request.query_params
+            if request.state.is_live and asks_for_events(request):
                 request.state.is_part = True
                 return self._streams.of(partial(self._look, page, request))
             return page(request)

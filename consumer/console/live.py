@@ -63,12 +63,13 @@ class LiveStreams:
     async def _parts(self, look: Look) -> AsyncGenerator[bytes]:
         self._open += 1
         try:
+            # A browser asks again by itself where only the process has ended.
             while not await self._ends_within(EVERY_S):
                 part = await run_in_threadpool(_part, look)
                 if part is None:
-                    break
+                    yield b"event: over\ndata:\n\n"
+                    return
                 yield part
-            yield b"event: over\ndata:\n\n"
         finally:
             self._open -= 1
 

@@ -12,7 +12,6 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from consumer.console import live
-from consumer.console.app import LIVE
 from consumer.journal.pauses import Pauses
 from feedback.settings.settings import Settings, load
 from tests.consumer.console.conftest import Open
@@ -53,28 +52,35 @@ def test_the_page_is_sent_as_it_reads_now_and_nothing_else_of_it(
     settings: Settings, opened: Open
 ) -> None:
     console = opened(settings)
-    page = console.get("/topics")
+    page = console.get("/workers")
     assert '<script src="/console.js"' in page.text and "script-src 'self'" in str(page.headers)
     assert console.get("/console.js").headers["content-type"].startswith("text/javascript")
-    with following(console, "/topics") as events:
-        name, before = next(events)
-        assert name == "content" and before.startswith("<main") and "<html" not in before
-        assert before.partition("<footer>")[0].strip() in page.text
+    with following(console, "/workers") as events:
+        name, content = next(events)
+    assert name == "content" and content.startswith("<main") and "<html" not in content
+    assert content.partition("<footer>")[0].strip() in page.text
+    with following(console, "/") as events:
+        assert "is paused by" not in next(events)[1]
         with closing(Pauses.from_settings(settings)) as pauses:
-            pauses.pause(settings.kafka.group, reason=HOSTILE, by="ann@host")
-        after = next(text for _, text in events if "ann@host" in text)
+            pauses.pause(settings.kafka.group, reason="a test", by=HOSTILE)
+        after = next(text for _, text in events if "is paused by" in text)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in after and "<script" not in after
     assert "<script" not in text_of(console.get("/audit"))
 
 
-def test_only_pages_that_change_by_themselves_are_followed(
-    settings: Settings, opened: Open
+@pytest.mark.parametrize("page", ["/letters", "/topics", "/workers?go-on=yes"])
+def test_what_a_person_confirms_stays_as_it_was_seen(
+    settings: Settings, opened: Open, page: str
 ) -> None:
     console = opened(settings)
-    assert "/letters" not in LIVE
-    answer = console.get("/letters", headers=EVENTS)
+    answer = console.get(page, headers=EVENTS)
     assert answer.headers["content-type"].startswith("text/html") and "<html" in answer.text
-    assert console.head("/topics", headers=EVENTS).headers["content-type"].startswith("text/html")
+    assert "<script" not in answer.text
+
+
+def test_a_head_is_no_stream(settings: Settings, opened: Open) -> None:
+    console = opened(settings)
+    assert console.head("/workers", headers=EVENTS).headers["content-type"].startswith("text/html")
 
 
 def test_who_logs_out_sees_no_more(settings: Settings, opened: Open, tmp_path: Path) -> None:
@@ -107,20 +113,22 @@ def test_so_many_are_open_at_once_and_one_that_is_left_makes_room(
 ) -> None:
     monkeypatch.setattr(live, "MOST_STREAMS", 1)
     console = opened(settings)
-    with httpx.Client(base_url=console.base_url) as first, following(first, "/topics") as events:
+    with httpx.Client(base_url=console.base_url) as first, following(first, "/workers") as events:
         next(events)
-        refused = console.get("/topics", headers=EVENTS)
+        refused = console.get("/workers", headers=EVENTS)
         assert refused.status_code == 503 and "as many as may be" in refused.text
 
     def is_taken() -> bool:
-        with console.stream("GET", "/topics", headers=EVENTS) as answer:
+        with console.stream("GET", "/workers", headers=EVENTS) as answer:
             return answer.status_code == 200
 
     eventually(is_taken, timeout_s=30, what="room for another one")
 
 
 @pytest.mark.timeout(400)
-def test_a_browser_shows_it_until_it_is_held_still(settings: Settings, opened: Open) -> None:
+def test_a_browser_shows_it_until_it_is_held_still_and_says_when_it_hears_nothing(
+    settings: Settings, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     console = opened(settings)
 
     def pause(name: str) -> None:
@@ -128,7 +136,7 @@ def test_a_browser_shows_it_until_it_is_held_still(settings: Settings, opened: O
             pauses.pause(f"{name}-{settings.kafka.group}", reason=HOSTILE, by=name)
 
     with chromium() as browser:
-        browser.get(f"{str(console.base_url).rstrip('/')}/topics")
+        browser.get(str(console.base_url))
 
         def sees(name: str) -> bool:
             return f"by {name}" in browser.find_element(By.TAG_NAME, "body").text
@@ -139,11 +147,14 @@ def test_a_browser_shows_it_until_it_is_held_still(settings: Settings, opened: O
         hold.click()
         assert hold.get_attribute("aria-pressed") == "true"
         pause("bob")
-        with following(console, "/topics") as events:
+        with following(console, "/") as events:
             next(text for _, text in events if "by bob" in text)
         assert not sees("bob")
         hold.click()
         eventually(lambda: sees("bob"), timeout_s=60, what="the pause that came meanwhile")
         assert browser.find_elements(By.TAG_NAME, "script")[1:] == []
+        monkeypatch.setattr(live, "EVERY_S", 25.0)
+        told = browser.find_element(By.ID, "live-said")
+        eventually(lambda: "said nothing" in told.text, timeout_s=60, what="a word about silence")
         said = browser.get_log("browser")  # type: ignore[no-untyped-call]
     assert [one["message"] for one in said if one["source"] == "security"] == []
