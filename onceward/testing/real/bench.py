@@ -30,7 +30,7 @@ from onceward.testing.real.journal import FileJournal
 from onceward.testing.real.plan import ChildPlan
 from onceward.testing.real.servers import RealServers
 from onceward.testing.real.switch import real_servers
-from onceward.testing.real.worker import POLL_S, BenchWorker
+from onceward.testing.real.worker import BenchWorker
 
 IDLE_S = 90.0
 KAFKA_S = 10.0
@@ -146,12 +146,7 @@ class RealBench(Bench):
         if error is not None:
             raise error
         self._sent += 1
-        eventually(
-            self._is_idle,
-            timeout_s=IDLE_S,
-            interval_s=POLL_S,
-            what=f"the end of what {self.handler.name} got",
-        )
+        eventually(self._is_idle, timeout_s=IDLE_S, what=f"the end of what {self.handler.name} got")
 
     def _is_idle(self) -> bool:
         if self._database.is_away:

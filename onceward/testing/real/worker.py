@@ -19,8 +19,6 @@ from onceward.testing.real.plan import VARIABLE, ChildPlan
 from onceward.testing.real.servers import RealServers
 
 START_S = 60.0
-# Between two questions: each takes some of the time that the run needs itself.
-POLL_S = 0.1
 PAGE_S = 10.0
 # It leaves its group meanwhile.
 STOP_S = 3.0
@@ -70,9 +68,7 @@ class BenchWorker:
         self._pid = self._keeper.start(
             Command(("env", *words, *run), folder=self._keeper.folder, log=self._log)
         )
-        eventually(
-            self._is_ready, timeout_s=START_S, interval_s=POLL_S, what=f"a worker of {plan.name}"
-        )
+        eventually(self._is_ready, timeout_s=START_S, what=f"a worker of {plan.name}")
 
     def has_read(self, records: int) -> bool:
         """Return whether it has read so many since its start, and has nothing more to do.
