@@ -3,7 +3,7 @@
 import gc
 import os
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -101,11 +101,13 @@ def no_given_servers(monkeypatch: pytest.MonkeyPatch) -> None:
 def topic(servers: Servers) -> Callable[..., str]:
     """Return a factory `topic(partitions=4)` of new topics; they stay as long as the broker."""
 
-    def create(partitions: int = 4, *, name: str = "") -> str:
+    def create(
+        partitions: int = 4, *, name: str = "", configs: Mapping[str, str] | None = None
+    ) -> str:
         name = name or f"topic-{uuid.uuid4().hex}"
         # One client a call: a client kept open has threads, and the tests here fork.
         with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
-            admin.create_topics([NewTopic(name, partitions, 1)])
+            admin.create_topics([NewTopic(name, partitions, 1, topic_configs=configs)])
             admin.wait_for_topics([name])
         return name
 
