@@ -59,7 +59,7 @@ test: $(READY) ## all tests, on real servers; ARGS="tests/consumer/loop/order -k
 	$(RUN) -m tests.stack --lean -- $(MAKE) --no-print-directory test-here
 endif
 
-# Pytest compiles what it collects and keeps that: else each of six processes would do it again,
+# Pytest compiles what it collects and keeps that: else each process of the lanes would do it again,
 # for 15 s each.
 .PHONY: test-compiled
 test-compiled: $(READY)

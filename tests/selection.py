@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from itertools import chain, compress, groupby
+from itertools import groupby
 from typing import TypeVar
 
 import pytest
@@ -24,7 +24,8 @@ T = TypeVar("T")
 KINDS = ("sqlite", "postgres")
 _ROAD = frozenset({"servers", "spark"})
 # Each process that uses one of them starts its own: a further broker, or Spark, which is slow until
-# Java has compiled it. So one process has all of their tests.
+# Java has compiled it. So one process has all tests of one, and another one those of the next: both
+# are long, since they wait for outages and refusals.
 _COSTLY = frozenset({"secured", "mortal_broker", "spark"})
 
 
@@ -57,30 +58,39 @@ def in_order(items: Sequence[pytest.Item], *, workers: int) -> list[pytest.Item]
     first = sorted(items, key=_urgency, reverse=True)
     by_file = groupby(first, key=lambda item: (_urgency(item), item.path))
     files = [list(tests) for _, tests in by_file]
-    return dealt(files, hands=workers, first_hand=[any(map(_is_costly, one)) for one in files])
+    return dealt(files, hands=workers, costs=[frozenset().union(*map(_costs, f)) for f in files])
 
 
-def dealt(files: Sequence[Sequence[T]], *, hands: int, first_hand: Sequence[bool] = ()) -> list[T]:
+def dealt(
+    files: Sequence[Sequence[T]], *, hands: int, costs: Sequence[frozenset[str]] = ()
+) -> list[T]:
     """Return equal parts one after the other, each with files from the first to the last.
 
     Args:
-        first_hand: which of the files the first part begins with; none by default.
+        costs: what each of the files makes its process start, none by default. Files with a cost
+            in common are in one part, which begins with them; those of another cost are in the
+            next part, as long as there is one.
 
     >>> dealt([["a"], ["b", "c"], ["d"], ["e"]], hands=2)
     ['a', 'd', 'e', 'b', 'c']
-    >>> dealt([["a"], ["b"], ["c"]], hands=2, first_hand=[False, True, True])
-    ['b', 'c', 'a']
+    >>> broker, spark, none = frozenset({"broker"}), frozenset({"spark"}), frozenset()
+    >>> dealt([["a"], ["b"], ["c"], ["d"]], hands=2, costs=[none, spark, broker, broker])
+    ['c', 'd', 'b', 'a']
     """
-    chosen = first_hand or [False] * len(files)
+    named = list(costs) or [frozenset[str]()] * len(files)
+    hand_of = {cost: at % hands for at, cost in enumerate(sorted(frozenset().union(*named)))}
     parts: list[list[T]] = [[] for _ in range(hands)]
-    parts[0].extend(chain.from_iterable(compress(files, chosen)))
-    for file in compress(files, (not one for one in chosen)):
-        min(parts, key=len).extend(file)
+    for file, own in zip(files, named, strict=True):
+        if own:
+            parts[min(hand_of[cost] for cost in own)].extend(file)
+    for file, own in zip(files, named, strict=True):
+        if not own:
+            min(parts, key=len).extend(file)
     return [one for part in parts for one in part]
 
 
-def _is_costly(item: pytest.Item) -> bool:
-    return bool(_COSTLY & {*getattr(item, "fixturenames", ())})
+def _costs(item: pytest.Item) -> frozenset[str]:
+    return _COSTLY & {*getattr(item, "fixturenames", ())}
 
 
 def _urgency(item: pytest.Item) -> tuple[float, bool]:

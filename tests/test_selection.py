@@ -51,11 +51,23 @@ def test_each_part_has_its_share_in_the_order_of_all_and_no_test_is_lost(hands: 
     assert len(firsts) == len(files)
 
 
-def test_the_first_part_begins_with_the_files_that_share_costly_servers() -> None:
+def test_files_that_share_a_costly_server_come_first_in_one_part() -> None:
     files = [[(number, test) for test in range(3)] for number in range(12)]
-    costly = [number % 4 == 3 for number in range(12)]
-    given = dealt(files, hands=3, first_hand=costly)
+    none, broker, spark = frozenset[str](), frozenset({"broker"}), frozenset({"spark"})
+    costs = [none, none, spark, broker] * 3
+    given = dealt(files, hands=3, costs=costs)
     assert sorted(given) == [one for file in files for one in file]
     assert given[:9] == [*files[3], *files[7], *files[11]]
-    # They count: it has further files when the other parts have as many tests.
-    assert given[9:12] == files[8]
+    # They count: a part has further files when the other parts have as many tests.
+    assert given[9:12] == files[5]
+    assert given[12:21] == [*files[2], *files[6], *files[10]]
+    # One hand has all of them.
+    assert dealt(files, hands=1, costs=costs)[:18] == [
+        one for number in (2, 3, 6, 7, 10, 11) for one in files[number]
+    ]
+
+
+def test_a_file_with_two_costs_is_in_one_part() -> None:
+    files = [["a"], ["b"], ["c"]]
+    costs = [frozenset({"broker", "spark"}), frozenset({"spark"}), frozenset({"broker"})]
+    assert dealt(files, hands=2, costs=costs) == ["a", "c", "b"]
