@@ -23,7 +23,8 @@ Decisions, and what they cost:
   lost depends on the request, so that link is our own.
 - PostgreSQL keeps its default durability, and the broker of `python -m tests.stack` its full JIT:
   benchmarks run here too. A broker of tests compiles less (`--lean`): it is started more often
-  than it is busy. Their PostgreSQL vacuums nothing by itself: plans stay as they were.
+  than it is busy. Their PostgreSQL vacuums nothing by itself: plans stay as they were. Their
+  temporary files, and those of the command, lie in memory where there is enough of it (`memory`).
 """
 
 from onceward.servers.errors import StackError

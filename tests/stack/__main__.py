@@ -9,6 +9,7 @@ import sys
 from onceward.servers.errors import StackError
 from tests.stack import foreground
 from tests.stack.installing import FOR_TESTS, install
+from tests.stack.memory import memory_folder, temporary_files_in, temporary_folder_in
 from tests.stack.running import announced, running_settings
 from tests.stack.servers import Servers
 from tests.stack.stack import KINDS, Stack
@@ -37,7 +38,9 @@ def _parser() -> argparse.ArgumentParser:
         "--reuse", action="store_true", help="take the servers that `make stack` runs, if it does"
     )
     parser.add_argument(
-        "--lean", action="store_true", help="for many short uses: the broker compiles less"
+        "--lean",
+        action="store_true",
+        help="for many short uses: the broker compiles less, temporary files lie in memory",
     )
     parser.add_argument(
         "command", nargs="*", help="run this (after --) with the settings, then stop the stack"
@@ -59,18 +62,23 @@ def main(arguments: list[str]) -> int:
             return 0
         kinds = asked.only or [*KINDS]
         environ = (running_settings() if asked.reuse else {}) | os.environ
-        stack = Stack.start(
-            kafka="kafka" in kinds,
-            redis="redis" in kinds,
-            postgres="postgres" in kinds,
-            environ=environ,
-            full_jit=not asked.lean,
-        )
+        with temporary_files_in(memory_folder() if asked.lean else None):
+            stack = Stack.start(
+                kafka="kafka" in kinds,
+                redis="redis" in kinds,
+                postgres="postgres" in kinds,
+                environ=environ,
+                full_jit=not asked.lean,
+            )
     except StackError as error:
         print(error, file=sys.stderr)
         return 1
     with stack as servers:
-        return _use(stack, servers, asked.command)
+        settings = servers.settings()
+        # They go with the servers, however this process ends.
+        if asked.lean and stack.folder is not None and "TMPDIR" not in os.environ:
+            settings["TMPDIR"] = str(temporary_folder_in(stack.folder))
+        return _use(stack, servers, asked.command, settings)
 
 
 def _install(kinds: list[str]) -> None:
@@ -78,16 +86,16 @@ def _install(kinds: list[str]) -> None:
         print(what)
 
 
-def _use(stack: Stack, servers: Servers, command: list[str]) -> int:
+def _use(stack: Stack, servers: Servers, command: list[str], settings: dict[str, str]) -> int:
     if command:
         try:
-            return foreground.run(command, servers.settings())
+            return foreground.run(command, settings)
         except OSError as error:
             print(error, file=sys.stderr)
             return 127
     if stack.folder is not None:
         print(f"# data and logs: {stack.folder}")
-    for name, value in servers.settings().items():
+    for name, value in settings.items():
         print(f"export {name}={shlex.quote(value)}")
     sys.stdout.flush()
     with announced(servers):
