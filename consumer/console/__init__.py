@@ -15,12 +15,13 @@ each calls the function of its command. `previews` are letters as a person has c
 
 `facts` reads each server apart: a page shows all that is known, and names the server that is away.
 `needs` lists the tasks of a person, the most urgent first. `letter_index` is a table of the dead
-letters, which `letter_board` refreshes in a thread. `live` sends a page's content again and again
-to `console.js`. The pages hold no decision of their own: the commands show the same, and each page
-names its command.
+letters, which `letter_board` refreshes in a thread; `letter_choice` says which of them an address
+means, and `brush.js` lets a person draw a stretch of time over their bars. `live` sends a page's
+content again and again to `console.js`. The pages hold no decision of their own: the commands show
+the same, and each page names its command.
 
 Not obvious: each text is anybody's. Templates escape it, and control characters and those that turn
 the direction of text are written out (`feedback.console.printable`). The policy in the headers
-allows one script, `console.js`, and none in a page. Another site's page in the same browser is
-refused by the name of the host that it asks for.
+allows two scripts, `console.js` and `brush.js`, and none in a page. Another site's page in the same
+browser is refused by the name of the host that it asks for.
 """

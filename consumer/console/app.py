@@ -103,6 +103,7 @@ def app(settings: Settings, ending: asyncio.Event | None = None) -> ASGIApp:
     served = Starlette(
         routes=[
             Route("/console.css", _file("console.css", "text/css")),
+            Route("/brush.js", _file("brush.js", "text/javascript")),
             Route("/console.js", _file("console.js", "text/javascript")),
             Route(LOGIN, guard.login_page),
             Route(LOGIN, guard.login, methods=["POST"]),

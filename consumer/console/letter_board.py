@@ -7,12 +7,12 @@ time. It rests twenty times as long as it has read, so that workers keep their p
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, field
 
 from consumer.console.facts import Known, read
+from consumer.console.letter_choice import EVERYTHING, LetterChoice
 from consumer.console.letter_index import LetterIndex, LetterView
 from consumer.dlq.letter_state import LetterState, LetterStates
 from consumer.dlq.list_hints import asked_anew
@@ -35,7 +35,7 @@ MOST_VIEWS = 50
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The letters of one reading that conditions choose.
+    """The letters of one reading that are chosen.
 
     Attributes:
         later: the successes after the open letters that are listed.
@@ -50,7 +50,6 @@ class Board:
     seconds: float
 
 
-_Conditions = tuple[tuple[str, str], ...]
 _Chosen = tuple[LetterView, Known[SucceededLater]]
 
 
@@ -61,7 +60,7 @@ class _Refresh:
     seconds: float
     # Counting 100,000 letters takes half a second, and so may the look for later requests of the
     # same keys. The page says when it was.
-    views: dict[_Conditions, _Chosen] = field(default_factory=dict)
+    views: dict[LetterChoice, _Chosen] = field(default_factory=dict)
 
 
 class LetterBoard:
@@ -76,37 +75,33 @@ class LetterBoard:
         self._old_at_s = self._stale_at_s = 0.0
         self._under_way: Future[None] | None = None
 
-    def look(self, chosen: Mapping[str, str] | None = None) -> Known[Board]:
+    def look(self, choice: LetterChoice = EVERYTHING) -> Known[Board]:
         """Return the letters of the last reading; begin a new one where that is old.
 
         It waits `FIRST_WAIT_S` at most for the first reading, for one after a fault, and where
         nobody has looked for long: what was true last night is not shown this morning.
-
-        Args:
-            chosen: conditions; see `LetterIndex.view`.
         """
         last = self._refreshed()
         if last.value is None:
             return Known(None, last.why)
         done = last.value
-        view, later = self._chosen(done, chosen or {})
+        view, later = self._chosen(done, choice)
         return Known(Board(view, later, done.unfinished, done.at, done.seconds))
 
     def close(self) -> None:
         """Begin no further reading; one at work ends with the process."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _chosen(self, done: _Refresh, chosen: Mapping[str, str]) -> _Chosen:
-        name = tuple(chosen.items())
-        found = done.views.get(name)
+    def _chosen(self, done: _Refresh, choice: LetterChoice) -> _Chosen:
+        found = done.views.get(choice)
         if found is None:
-            found = self._looked(chosen)
+            found = self._looked(choice)
             if not found[1].why and len(done.views) < MOST_VIEWS:
-                done.views[name] = found
+                done.views[choice] = found
         return found
 
-    def _looked(self, chosen: Mapping[str, str]) -> _Chosen:
-        view = self._index.view(chosen, most=LISTED, bars=BARS)
+    def _looked(self, choice: LetterChoice) -> _Chosen:
+        view = self._index.view(choice, most=LISTED, bars=BARS)
         open_ones = [one.request_id for one in view.newest if one.state == LetterState.OPEN]
         return view, read(lambda: asked_anew(self._settings, open_ones))
 
@@ -148,9 +143,9 @@ class LetterBoard:
             Lookup.from_settings(self._settings) as lookup,
         ):
             self._index.refresh(reader, LetterStates(lookup))
-        everything = self._looked({})
+        everything = self._looked(EVERYTHING)
         unfinished = unfinished_of(self._settings)
-        views: dict[_Conditions, _Chosen] = {} if everything[1].why else {(): everything}
+        views = {} if everything[1].why else {EVERYTHING: everything}
         return _Refresh(unfinished, at, monotonic_s() - begun_s, views)
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from consumer.console.letter_choice import CONDITIONS, LetterChoice
+from consumer.dlq.dates import Stretch
 from consumer.dlq.letter import Dialect, Failure, Letter
 from consumer.dlq.letter_state import UNSETTLED, LetterState, LetterStates
 from consumer.dlq.reading import LetterReader
@@ -31,14 +33,6 @@ MINUTE_MS = 60_000
 # Nothing follows these: a newer failure of the request has a letter of its own.
 SETTLED = (LetterState.REPAIRED, LetterState.EXPIRED, LetterState.OLDER)
 
-# The name of a condition in an address, and its column.
-CONDITIONS = {
-    "topic": "topic",
-    "reason": "reason",
-    "exception": "class",
-    "message": "kind",
-    "system": "dialect",
-}
 _TABLE = """
 CREATE TABLE letter (
     request_id TEXT, attempts INT, dlq TEXT, partition INT, "offset" INT, topic TEXT, dialect TEXT,
@@ -119,16 +113,16 @@ class LetterIndex:
             update = "UPDATE letter SET state = ? WHERE request_id = ? AND attempts = ?"
             self._write(update, ((one.value, *_name(letter)) for one, letter in found))
 
-    def view(self, chosen: Mapping[str, str], *, most: int, bars: int) -> LetterView:
-        """Return the letters that meet conditions.
+    def view(self, choice: LetterChoice, *, most: int, bars: int) -> LetterView:
+        """Return the letters of a choice.
 
         Args:
-            chosen: values by the names of `CONDITIONS`.
             most: list so many of the newest.
             bars: so many at most, of the letters in time.
         """
-        where = " AND ".join([_condition(*one) for one in chosen.items()] or ["1"])
-        given: dict[str, Any] = {**chosen}
+        conditions = [_condition(*one) for one in choice.conditions]
+        where = " AND ".join([*conditions, *_bounds(choice.stretch)] or ["1"])
+        given: dict[str, Any] = dict(choice.conditions) | choice.stretch._asdict()
         open_ones = ", ".join(f"'{one.value}'" for one in sorted(UNSETTLED))
         shown = f"state IN ({open_ones}) AND {where}"
         with self._lock:
@@ -219,6 +213,14 @@ def _condition(name: str, value: str) -> str:
         return alike
     # As `Filter.takes` has it: the class of any package.
     return f"({alike} OR substr(class, -1 - length(:{name})) = '.' || :{name})"
+
+
+def _bounds(stretch: Stretch) -> Iterator[str]:
+    """Yield the bounds in SQL, as `Filter.takes` has them."""
+    if stretch.since_ms is not None:
+        yield "failed_at >= :since_ms"
+    if stretch.until_ms is not None:
+        yield "failed_at < :until_ms"
 
 
 def _columns(letter: Letter) -> tuple[Any, ...]:

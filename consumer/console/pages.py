@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -11,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from consumer.console.audit_days import audit_days, report_file
-from consumer.console.facts import Readers
-from consumer.console.letter_board import LetterBoard
-from consumer.console.letter_index import CONDITIONS
+from consumer.console.facts import Known, Readers
+from consumer.console.letter_board import Board, LetterBoard
+from consumer.console.letter_choice import CONDITIONS, ENDS, LetterChoice, asked_of
 from consumer.console.needs import Overview, last_judged, needs_of
 from consumer.console.owed import owed_late
 from consumer.console.rendering import Page, Templates
-from consumer.dlq.dates import moment_ms
+from consumer.dlq.dates import moment_ms, stretch_of
 from consumer.dlq.decoded import decoded, header_text
 from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
 from consumer.dlq.filter import Filter
@@ -170,15 +171,28 @@ class ConsolePages:
 
     def letters(self, request: Request) -> Response:
         """Show the dead letters that may need a decision, counted and listed."""
-        asked = ((name, request.query_params.get(name)) for name in CONDITIONS)
-        chosen = {name: value for name, value in asked if value is not None}
-        board = self._letters.look(chosen)
+        asked = asked_of(request.query_params)
+        typed = {name: asked.get(name, "").strip() for name in ENDS}
+        choice = LetterChoice(tuple((name, asked[name]) for name in CONDITIONS if name in asked))
+        fault = ""
+        board: Known[Board] = Known(None)
+        try:
+            ends = (typed[name] or None for name in ENDS)
+            choice = replace(choice, stretch=stretch_of(*ends, now_ms=epoch_ms()))
+        except SettingsError as error:
+            fault = str(error)
+        else:
+            board = self._letters.look(choice)
+            # The moments that were looked at: "two hours ago" is another one with each click.
+            typed = {name: choice.words.get(name, "") for name in ENDS}
         return self._page(
             request,
             "letters",
             page="letters",
             board=board,
-            chosen=chosen,
+            choice=choice,
+            typed=typed,
+            fault=fault,
             options=_OPTIONS,
             choices=_CHOICES,
         )
@@ -236,9 +250,18 @@ _OPTIONS = {
     "reason": "--reason",
     "exception": "--class",
     "message": "--message",
+    "since": "--since",
+    "until": "--until",
 }
 # The fields of `/choose`, by the names of conditions.
-_CHOICES = {"topic": "topic", "reason": "reason", "exception": "class", "message": "message"}
+_CHOICES = {
+    "topic": "topic",
+    "reason": "reason",
+    "exception": "class",
+    "message": "message",
+    "since": "since",
+    "until": "until",
+}
 _ASKED = ("id", "key", "topic", "state", "code", "since", "until")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from feedback.errors import SettingsError
 from feedback.records.envelope import MAX_EPOCH_MS
@@ -11,6 +12,33 @@ from feedback.records.envelope import MAX_EPOCH_MS
 _AGO = re.compile(r"([0-9]{1,9})([smhd])\Z")
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+_END = datetime.max.replace(tzinfo=UTC)
+
+
+class Stretch(NamedTuple):
+    """A stretch of time: from `since_ms` on and before `until_ms`; None is open."""
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+WHENEVER = Stretch()
+
+
+def stretch_of(since: str | None, until: str | None, *, now_ms: int) -> Stretch:
+    """Return the stretch that two points in time bound; see `moment_ms`.
+
+    Raises:
+        SettingsError: one of them is none, or the first is not before the second.
+
+    >>> stretch_of("2s", None, now_ms=5000)
+    Stretch(since_ms=3000, until_ms=None)
+    """
+    since_ms = None if since is None else moment_ms("since", since, now_ms=now_ms)
+    until_ms = None if until is None else moment_ms("until", until, now_ms=now_ms)
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise SettingsError("--since must be before --until")
+    return Stretch(since_ms, until_ms)
 
 
 def moment_ms(name: str, text: str, *, now_ms: int) -> int:
@@ -21,7 +49,7 @@ def moment_ms(name: str, text: str, *, now_ms: int) -> int:
         text: `90s`, `15m`, `2h` or `7d` for so long ago; else ISO 8601 with its zone.
 
     Raises:
-        SettingsError: it is neither, or lies before 1970.
+        SettingsError: it is neither, or lies before 1970 or after 9999.
 
     >>> moment_ms("since", "2h", now_ms=10_000_000)
     2800000
@@ -35,7 +63,7 @@ def moment_ms(name: str, text: str, *, now_ms: int) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         moment = None
-    if moment is None or moment.tzinfo is None or moment < _BEGIN:
+    if moment is None or moment.tzinfo is None or not _BEGIN <= moment <= _END:
         raise SettingsError(
             f"--{name} {text!r}: write 15m, 2h or 7d for so long ago, "
             "or a time with its zone like 2026-01-31T09:00:00Z"
@@ -54,6 +82,15 @@ def age(ms: int) -> str:
     # From the smallest unit to the largest.
     *_, unit = ("s", *(one for one in _UNITS_MS if _UNITS_MS[one] <= whole))
     return f"{whole // _UNITS_MS[unit]}{unit}"
+
+
+def iso(ms: int) -> str:
+    """Return epoch ms, of 1970 to 9999, as `moment_ms` reads it: no part of it is lost.
+
+    >>> iso(0), iso(5)
+    ('1970-01-01T00:00:00Z', '1970-01-01T00:00:00.005Z')
+    """
+    return (instant(ms) if ms % 1000 else moment(ms)).replace(" ", "T")
 
 
 def instant(ms: int) -> str:

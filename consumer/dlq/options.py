@@ -13,13 +13,13 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from consumer.dlq.dates import moment_ms
+from consumer.dlq.dates import stretch_of
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter_state import LetterState
 from feedback.clock import epoch_ms
 from feedback.console.commands import user_name
 from feedback.console.printable import printable
-from feedback.errors import ExitCode, OncewardError, SettingsError
+from feedback.errors import ExitCode, OncewardError
 from feedback.records.envelope import check_request_id
 
 
@@ -144,11 +144,7 @@ def given_of(
     Raises:
         SettingsError: a time is none, or they exclude each other.
     """
-    now_ms = epoch_ms()
-    since_ms = None if since is None else moment_ms("since", since, now_ms=now_ms)
-    until_ms = None if until is None else moment_ms("until", until, now_ms=now_ms)
-    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
-        raise SettingsError("--since must be before --until")
+    since_ms, until_ms = stretch_of(since, until, now_ms=epoch_ms())
     chosen = Filter(
         ids=frozenset(ids),
         reasons=frozenset(reasons),

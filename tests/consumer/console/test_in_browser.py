@@ -90,6 +90,8 @@ def on_call(address: str) -> Iterator[OnCall]:
         one.types("name", "olga")
         one.types("password", PASSWORD)
         one.clicks_on("Log in")
+        # It leads to the first page, and may do so after the next address was opened.
+        eventually(lambda: "Log in" not in one.sees, what="a person who has logged in")
         one.clicks = 0
         yield one
 
@@ -130,6 +132,7 @@ def pages_of(trouble: Trouble) -> tuple[str, ...]:
     return (
         *("", "workers", "requests", f"requests?id={letter[:8]}", f"requests/{letter}?letters=yes"),
         *(f"requests/{trouble.doubt}", "doubts", "letters", "letters?reason=HANDLER_ERROR"),
+        *("letters?since=1h", "letters?since=soon", "letters?until=1h"),
         *(f"choose/{act}?reason=HANDLER_ERROR" for act in ("redrive", "discard")),
         *("redrives", "topics", "actions", "audit", "nowhere"),
     )

@@ -1,10 +1,14 @@
 """A reading that fails by a fault of ours is said, and no older one stands in for it."""
 
 from threading import Event
+from typing import Any
 
 import pytest
 
 from consumer.console.letter_board import LetterBoard
+from consumer.console.letter_choice import EVERYTHING, LetterChoice
+from consumer.console.letter_index import LetterIndex, LetterView
+from consumer.dlq.dates import Stretch
 from feedback.clock import monotonic_s
 from feedback.settings.settings import load
 from tests.consumer.features.dead_letters.conftest import MakeBox
@@ -62,3 +66,28 @@ def test_a_fault_of_ours_is_no_old_reading(
 
     assert eventually(is_said)
     board.close()
+
+
+def test_a_view_is_kept_for_its_own_choice_and_so_many_at_most(
+    make_box: MakeBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"MOST_VIEWS": 3, "OLD_S": 600.0, "FIRST_WAIT_S": 60.0}.items():
+        monkeypatch.setattr(f"consumer.console.letter_board.{name}", value)
+    looked: list[LetterChoice] = []
+    view = LetterIndex.view
+
+    def noted(index: LetterIndex, choice: LetterChoice, **most: Any) -> LetterView:
+        looked.append(choice)
+        return view(index, choice, **most)
+
+    monkeypatch.setattr(LetterIndex, "view", noted)
+    board = LetterBoard(load(make_box("work").stage.config()))
+    since, until, of_topic = (
+        LetterChoice(stretch=Stretch(1)),
+        LetterChoice(stretch=Stretch(None, 1)),
+        LetterChoice((("topic", "pay"),), Stretch(1)),
+    )
+    for choice in (EVERYTHING, since, until, since, until, of_topic, of_topic, since, EVERYTHING):
+        assert board.look(choice).why == ""
+    board.close()
+    assert looked == [EVERYTHING, since, until, of_topic, of_topic]

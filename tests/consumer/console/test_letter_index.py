@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from consumer.console.letter_choice import LetterChoice
 from consumer.console.letter_index import LetterIndex, LetterView
+from consumer.dlq.dates import WHENEVER, Stretch
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Dialect, Failure, Letter, Original
 from consumer.dlq.letter_state import LetterState
@@ -34,7 +36,7 @@ class Box:
     def put(self, request_id: str, attempts: int | None = 1, **failure: Any) -> None:
         """Write a letter."""
         place = (DLQ, 0, self.begin + len(self.letters), AT)
-        facts = Failure(original=Original("pay"), attempts=attempts, failed_at=AT, **failure)
+        facts = Failure(original=Original("pay"), attempts=attempts, **{"failed_at": AT, **failure})
         self.letters.append(
             Letter(Record(*place, None, None, ()), Dialect.ONCEWARD, request_id, facts, None)
         )
@@ -72,14 +74,15 @@ class Table:
         self.box = box
         self.index = LetterIndex()
 
-    def view(self, **chosen: str) -> LetterView:
+    def view(self, stretch: Stretch = WHENEVER, **chosen: str) -> LetterView:
         """Return the letters after a refresh."""
         self.index.refresh(self.box, self.box)
-        return self.index.view(chosen, most=10, bars=10)
+        choice = LetterChoice(tuple(chosen.items()), stretch)
+        return self.index.view(choice, most=10, bars=10)
 
-    def names(self, **chosen: str) -> list[str]:
+    def names(self, stretch: Stretch = WHENEVER, **chosen: str) -> list[str]:
         """Return the ids that are listed."""
-        return sorted(one.request_id for one in self.view(**chosen).newest)
+        return sorted(one.request_id for one in self.view(stretch, **chosen).newest)
 
 
 @pytest.fixture
@@ -154,3 +157,48 @@ def test_conditions_choose_and_the_counts_are_of_the_chosen(table: Table) -> Non
     assert table.names(reason="' OR 1=1 --") == []
     (odd,) = (name for name, _ in table.view().groups["reason"] if name != "BANK")
     assert table.names(reason=odd) == ["c"]
+
+
+def test_a_stretch_takes_its_first_moment_and_not_its_last_as_a_redrive_does(table: Table) -> None:
+    times = (AT - 1, AT, AT + 1, AT + 90_000)
+    for at in times:
+        table.box.put(f"at {at}", failed_at=at)
+    ends = (None, *times, AT + 90_001)
+    for stretch in (Stretch(since, until) for since in ends for until in ends):
+        chosen = Filter(since_ms=stretch.since_ms, until_ms=stretch.until_ms)
+        taken = sorted(one.request_id for one in table.box.letters if chosen.takes(one))
+        assert table.names(stretch) == taken, stretch
+    assert table.names(Stretch(AT, AT + 90_000)) == [f"at {AT}", f"at {AT + 1}"]
+
+
+def test_all_that_is_counted_is_of_the_stretch_and_of_the_conditions(table: Table) -> None:
+    box = table.box
+    for number, reason in enumerate(("BANK", "BANK", "SHOP", "BANK")):
+        box.put(f"request-{number}", reason=reason, failed_at=AT + 60_000 * number)
+    box.states = {"request-0": LetterState.REPAIRED, "request-1": LetterState.REPAIRED}
+    late = Stretch(AT + 60_000, AT + 240_000)
+    view = table.view(late)
+    assert (view.states, view.shown) == ({"open": 2, "repaired": 1}, 2)
+    assert view.groups["reason"] == [("BANK", 1), ("SHOP", 1)]
+    assert (view.oldest_ms, view.newest_ms) == (AT + 120_000, AT + 180_000)
+    assert sum(one.letters for one in view.bars) == 2
+    assert table.names(late, reason="BANK") == ["request-3"]
+    assert table.view(Stretch(AT + 240_000)).bars == []
+
+
+@pytest.mark.parametrize(
+    "stretch", [Stretch(AT), Stretch(None, AT), Stretch(AT, AT + 1)], ids=["since", "until", "both"]
+)
+def test_letters_of_a_stretch_are_found_by_their_time(table: Table, stretch: Stretch) -> None:
+    asked: list[str] = []
+    table.box.put("a")
+    table.view()
+    database = table.index._database
+    database.set_trace_callback(asked.append)
+    table.index.view(LetterChoice(stretch=stretch), most=10, bars=10)
+    database.set_trace_callback(None)
+    of_shown = [one for one in asked if "state IN" in one]
+    assert len(of_shown) > 3
+    for one in of_shown:
+        plan = " ".join(row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {one}"))
+        assert "INDEX by_time (state=? AND failed_at" in plan, (one, plan)

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,14 +20,14 @@ from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.eventually import eventually
 
 PAGES = ("", "workers", "requests", "doubts", "letters", "topics", "actions", "audit")
-OUR_SCRIPT = '<script src="/console.js" defer></script>'
+OUR_SCRIPT = re.compile('<script src="/(console|brush)[.]js" defer></script>')
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e' onload=x"
 
 
 def text_of(answer: httpx.Response) -> str:
     """Return a page's text; no script but ours is in it, and nothing controls a terminal."""
     assert answer.headers["content-type"].startswith("text/html")
-    foreign = answer.text.replace(OUR_SCRIPT, "").replace("&#39; onload=x", "")
+    foreign = OUR_SCRIPT.sub("", answer.text).replace("&#39; onload=x", "")
     assert "<script" not in foreign and "onload=x" not in foreign
     bad = [one for one in answer.text if not (one.isprintable() or one == "\n")]
     assert not bad, ascii(bad)

@@ -3,9 +3,7 @@
 import os
 import re
 import sys
-import uuid
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack
 from html import unescape
 from pathlib import Path
@@ -23,42 +21,24 @@ from consumer.journal.redrive_row import DONE, RUNNING
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
-from feedback.settings.settings import load
-from tests.consumer.console.conftest import Open
-from tests.consumer.console.people import Browser, browsing, lines, logged_in, with_people
+from tests.consumer.console.conftest import Open, PlantLetters
+from tests.consumer.console.people import Browser, browsing, logged_in, with_people
 from tests.consumer.dlq.redrive.planted import Planted
 from tests.consumer.dlq.redrive.planting import plant, row_of
 from tests.eventually import eventually
-from tests.kit.databases import migrated
 from tests.kit.program import StartedProgram
-from tests.kit.settings import write_settings
-from tests.stack import Servers
 
 LETTERS = 6
 BECAUSE = "the bank is back <b>\u202e"
-Plant = Callable[..., Planted]
 
 
 pytestmark = pytest.mark.usefixtures("no_given_servers")
 
 
 @pytest.fixture
-def planted(servers: Servers, tmp_path: Path) -> Planted:
+def planted(plant_letters: PlantLetters) -> Planted:
     """Return a few letters of a group without a worker."""
-    url = f"sqlite:///{tmp_path}/journal.db"
-    migrated(url)
-    group, topic = f"group-{uuid.uuid4().hex}", f"topic-{uuid.uuid4().hex}"
-    users = tmp_path / "users"
-    users.write_text(lines())
-    sections = {
-        "kafka": {"bootstrap_servers": servers.kafka, "group": group},
-        "redis": {"url": servers.redis},
-        "journal": {"url": url},
-        "console": {"users_file": str(users)},
-    }
-    config = write_settings(tmp_path, sections)
-    plant(kafka=servers.kafka, journal_url=url, group=group, topic=topic, letters=LETTERS)
-    return Planted(load(config), config, topic)
+    return plant_letters(LETTERS)
 
 
 def more(planted: Planted, begin: int) -> None:

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from consumer.dlq.dates import moment, moment_ms
+from consumer.dlq.dates import iso, moment, moment_ms
 from consumer.dlq.decoded import decoded, header_text, is_json, reindented
 from feedback.console.printable import printable
 from feedback.errors import SettingsError
+from feedback.records.envelope import MAX_EPOCH_MS
 
 NOW_MS = 1_700_000_000_000
 
@@ -97,11 +98,20 @@ def test_a_moment_is_so_long_ago_or_a_time(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", "2023-11-14", "2023-11-14T22:13:20", "1960-01-01T00:00Z"]
+    "text",
+    [
+        *("", "5", "2023-11-14", "2023-11-14T22:13:20", "1960-01-01T00:00Z"),
+        "9999-12-31T23:59:59-01:00",
+    ],
 )
 def test_a_moment_without_a_zone_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(SettingsError, match="2026-01-31T09:00:00Z"):
         moment_ms("since", text, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("ms", [0, 1, 999, NOW_MS, NOW_MS + 7, NOW_MS + 999, MAX_EPOCH_MS])
+def test_a_moment_is_read_as_it_was_written(ms: int) -> None:
+    assert moment_ms("until", iso(ms), now_ms=0) == ms
 
 
 def test_a_time_that_no_calendar_has_stays_a_number() -> None:

@@ -33,11 +33,13 @@ def plant(
     value_bytes: int = 1024,
     headers: Headers = (),
     begin: int = 0,
+    apart_ms: int = 0,
 ) -> None:
     """Make a topic, its letters and their FAILED rows; their deadlines are long over.
 
     Args:
         headers: of the producer's.
+        apart_ms: between two failures; the first letter's is the latest.
         begin: the number of the first letter; the topic is there already where that is not 0.
     """
     box = dead_letter_topic(topic, group)
@@ -48,7 +50,14 @@ def plant(
     producer = KafkaProducer(bootstrap_servers=kafka, linger_ms=5, batch_size=262_144)
     engine = create_engine(journal_url, poolclass=NullPool)
     numbers = range(begin, begin + letters)
-    made = _made(topic, numbers, partitions=partitions, value_bytes=value_bytes, own=headers)
+    made = _made(
+        topic,
+        numbers,
+        partitions=partitions,
+        value_bytes=value_bytes,
+        own=headers,
+        apart_ms=apart_ms,
+    )
     while page := list(islice(made, PAGE)):
         for dead, record in page:
             written = headers_of(dead, record, group=group, raised=None)
@@ -67,11 +76,18 @@ def plant(
 
 
 def _made(
-    topic: str, numbers: range, *, partitions: int, value_bytes: int, own: Headers
+    topic: str,
+    numbers: range,
+    *,
+    partitions: int,
+    value_bytes: int,
+    own: Headers,
+    apart_ms: int = 0,
 ) -> Iterator[tuple[OwedRow, Record]]:
-    failed_at = epoch_ms() - GONE_MS
+    latest = epoch_ms() - GONE_MS
     filling = "x" * value_bytes
     for number in numbers:
+        failed_at = latest - number * apart_ms
         request_id = f"request-{number:08d}"
         value = json.dumps({"number": number, "filling": filling}).encode()
         key = b"%d" % number
