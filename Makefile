@@ -21,12 +21,14 @@ PIP := $(BIN)/pip --quiet --disable-pip-version-check
 twice = $(1) || { sleep 5; $(1); }
 
 # Nothing is installed but files of the lock's hashes: what builds a source package is locked too, and
-# comes first. Compiled is what is imported, when it is: half of what is installed never is.
+# comes first. Compiled is what is imported, when it is: half of what is installed never is. Spark's
+# jars are not compressed once more on their way, which takes ten seconds.
 HASHED := install --no-compile --require-hashes
+STORED := --config-settings=--build-option=--compression=stored
 $(READY): setup.cfg pyproject.toml $(LOCK) $(BUILD_LOCK)
 	$(PYTHON) -m venv $(VENV)
 	$(call twice,$(PIP) $(HASHED) -r $(BUILD_LOCK))
-	$(call twice,$(PIP) $(HASHED) --use-pep517 --no-build-isolation -r $(LOCK))
+	$(call twice,$(PIP) $(HASHED) $(STORED) --use-pep517 --no-build-isolation -r $(LOCK))
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 

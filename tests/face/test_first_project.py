@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 from click.testing import CliRunner
@@ -19,6 +20,7 @@ from click.testing import CliRunner
 from feedback.settings.settings import load
 from onceward.commands import cli
 from tests.documents import documents, examples
+from tests.eventually import eventually
 from tests.face.conftest import ROOT
 from tests.kit.file_rights import everything_allowed, rights
 from tests.kit.settings import environment
@@ -99,16 +101,18 @@ class Project:
 
     @contextmanager
     def worker(self) -> Iterator[None]:
-        """Run a worker until the block is left."""
+        """Run a worker until the block is left; it has made the topic when the block begins."""
         argv = (sys.executable, "-m", "onceward", "worker", "run", "--create-topics")
-        worker = subprocess.Popen(
-            argv, cwd=self.folder, env=self.environ, stderr=subprocess.DEVNULL
-        )
-        try:
-            yield
-        finally:
-            worker.terminate()
-            assert worker.wait(LIMIT_S) == 0
+        with NamedTemporaryFile() as log:
+            worker = subprocess.Popen(argv, cwd=self.folder, env=self.environ, stderr=log)
+            try:
+                eventually(
+                    lambda: b"worker.started" in Path(log.name).read_bytes(), timeout_s=LIMIT_S
+                )
+                yield
+            finally:
+                worker.terminate()
+                assert worker.wait(LIMIT_S) == 0
 
 
 @pytest.fixture

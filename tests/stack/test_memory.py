@@ -17,8 +17,8 @@ ASKS = "import tempfile; print(tempfile.gettempdir())"
 
 
 @pytest.fixture(autouse=True)
-def no_given_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away the folder that this run itself was given."""
+def nothing_given(no_given_servers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away the folder, and the servers, that this run itself was given."""
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", None)
 
