@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 SHARED = Path("/dev/shm")
-# Ten times the most that a run of all tests has had there at once.
+# Six times the most that a run of all tests has had there at once.
 ROOM_BYTES = 4 << 30
 
 
