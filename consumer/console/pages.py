@@ -244,24 +244,9 @@ class ConsolePages:
             return pauses.paused()
 
 
-# Of `onceward-dlq list`, by the names of conditions.
-_OPTIONS = {
-    "topic": "--topic",
-    "reason": "--reason",
-    "exception": "--class",
-    "message": "--message",
-    "since": "--since",
-    "until": "--until",
-}
-# The fields of `/choose`, by the names of conditions.
-_CHOICES = {
-    "topic": "topic",
-    "reason": "reason",
-    "exception": "class",
-    "message": "message",
-    "since": "since",
-    "until": "until",
-}
+# The fields of `/choose`, by the names in an address; and the options of `onceward-dlq list`.
+_CHOICES = {name: name for name in ("topic", "reason", "message", *ENDS)} | {"exception": "class"}
+_OPTIONS = {name: f"--{field}" for name, field in _CHOICES.items()}
 _ASKED = ("id", "key", "topic", "state", "code", "since", "until")
 
 
