@@ -27,6 +27,7 @@ from feedback.kafka.kafka_python.failures import fault_lost, why_lost
 from feedback.kafka.kafka_python.faults import fault_from
 from feedback.kafka.kafka_python.membership import SHORTEST_POLL_S, mend
 from feedback.kafka.kafka_python.records import record_of
+from feedback.kafka.kafka_python.topic_names import names_of_all
 from feedback.kafka.member import ANSWER_S, HAND_OVER_S, PartitionOwner
 from feedback.kafka.values import Away, Partition
 from feedback.records.envelope import Record
@@ -169,7 +170,7 @@ class KafkaPythonMember:
     def topics(self) -> frozenset[str]:
         """Return the names of all topics."""
         with self._faults():
-            return frozenset(self._consumer.topics())
+            return names_of_all(self._consumer, limit_s=ANSWER_S)
 
     def broker_version(self) -> str:
         """Return the newest protocol the broker and the client both speak."""

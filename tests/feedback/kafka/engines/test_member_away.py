@@ -49,7 +49,7 @@ def test_each_call_ends_in_time_and_says_so(
         assert told.member.why_away(since_s=began_s).fault is None
         in_time(lambda: _fails(lambda: told.member.commit({place: 0})), limit_s=ANSWER_S + SLACK_S)
         in_time(lambda: _fails(lambda: told.member.committed([place])), limit_s=ANSWER_S + SLACK_S)
-        in_time(lambda: _fails(told.member.topics), limit_s=2 * ANSWER_S + SLACK_S)
+        in_time(lambda: _fails(told.member.topics), limit_s=ANSWER_S + SLACK_S)
         told.member.pause([place])
         told.member.resume([place])
         told.member.seek({place: 0})
