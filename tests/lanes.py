@@ -79,7 +79,7 @@ PATIENT = tuple(
 )
 SPARK = "tests/spark_audit"
 LANES = (
-    Lane("workers", ("-n", "5", *(f"--ignore={room}" for room in (SPARK, *PATIENT)))),
+    Lane("workers", ("-n", "6", *(f"--ignore={room}" for room in (SPARK, *PATIENT)))),
     Lane("spark", ("-n", "1", SPARK), niceness=5),
     Lane("patient", ("-n", "1", *PATIENT), niceness=5),
 )
