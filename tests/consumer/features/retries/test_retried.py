@@ -165,6 +165,7 @@ def test_a_worker_that_dies_between_the_row_and_the_record_leaves_it_to_a_peer(
     peer = stage.start()
     assert stage.final(name, timeout_s=40).result == {"generation": 2}
     assert [run["generation"] for run in stage.runs(name)] == [1, 2]
+    peer.told("retry.overdue")
     assert {event["request_id"] for event in peer.events("retry.overdue")} == {name}
 
 
