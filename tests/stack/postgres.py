@@ -26,6 +26,8 @@ SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
     "max_connections": "200",
+    # In its folder, which goes with it: a killed server leaves what it has in /dev/shm.
+    "dynamic_shared_memory_type": "mmap",
 }
 
 
