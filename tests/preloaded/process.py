@@ -26,6 +26,8 @@ from typing import Any, NoReturn
 
 from kafka.protocol.api_message import ApiMessage
 
+from onceward.servers.keeper_process import die_with
+
 MAX_REQUEST_BYTES = 1 << 20
 # What runs when it is imported: the entries of commands, and the road of migrations.
 ENTRIES = (".__main__", ".migrations.env")
@@ -120,9 +122,12 @@ def _is_forked(
 ) -> bool:
     """Fork; return whether this is the child, in a session and with files of its own."""
     is_begun, begin = os.pipe()
+    ours = os.getpid()
     pid = os.fork()
     if pid == 0:
         os.setsid()
+        # Also where we are killed with all of our group, which is no longer its own.
+        die_with(ours, signal.SIGKILL)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for standard, one in enumerate(files):
             os.dup2(one, standard)

@@ -72,16 +72,17 @@ if os.fork() == 0:
     time.sleep(float(sys.argv[2]))  # it holds the socket
     os._exit(0)
 print(one.pid, one._preloaded._process.pid, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
+os.kill(int(sys.argv[3]) * os.getpid(), signal.SIGKILL)
 """
+_ALONE, _WITH_ITS_GROUP = 1, -1
 
 
-@pytest.mark.parametrize("held_s", [0, LIMIT_S])
-def test_of_one_that_is_killed_nothing_is_left(tmp_path: Path, held_s: float) -> None:
+@pytest.mark.parametrize(("held_s", "whom"), [(0, _ALONE), (LIMIT_S, _ALONE), (0, _WITH_ITS_GROUP)])
+def test_of_one_that_is_killed_nothing_is_left(tmp_path: Path, held_s: float, whom: int) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     killed = subprocess.Popen(
-        (sys.executable, "-c", _KILLED, str(pipe), str(held_s)),
+        (sys.executable, "-c", _KILLED, str(pipe), str(held_s), str(whom)),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         start_new_session=True,
