@@ -39,6 +39,22 @@ class AsyncTlsConnection(SSLConnection, AsyncTcpConnection):
         self.ssl_context.context = None
         await super().connect_check_health(*given, **named)
 
+    async def disconnect(self, *given: Any, **named: Any) -> None:
+        """Close the socket for certain.
+
+        After `close` TLS keeps it open until the server has closed as well, and redis-py does not
+        wait for that after an error: a loop that ends first would leave it open.
+
+        Raises:
+            redis.exceptions.TimeoutError: the server did not close in time.
+        """
+        writer = self._writer
+        try:
+            await super().disconnect(*given, **named)
+        finally:
+            if writer is not None:
+                writer.transport.abort()
+
 
 def async_connection_class(url: str) -> type[Connection]:
     """Return the class of a pool's connections."""

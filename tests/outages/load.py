@@ -87,10 +87,17 @@ class CountedLoad(Load):
         try:
             if request_id in self._unknown:
                 # As its error says: harmless, and needed where Redis never had it.
-                self._client.send(BODY, topic=self._topic, request_id=request_id)
+                eventually(lambda: self._is_sent(request_id), timeout_s=TOLD_LIMIT_S)
             return self._client.wait(request_id, timeout_s=TOLD_LIMIT_S).state
-        except (WaitTimeout, RedisUnavailable):
+        except (WaitTimeout, RedisUnavailable, TimeoutError):
             return None
+
+    def _is_sent(self, request_id: str) -> bool:
+        try:
+            self._client.send(BODY, topic=self._topic, request_id=request_id)
+        except (NotSent, SendUnknown, RedisUnavailable):
+            return False
+        return True
 
     def _send(self, _: int) -> None:
         try:

@@ -66,8 +66,9 @@ class Worker:
         self.tell(request_id, State.ACCEPTED, worker="")
 
     def live(self) -> None:
-        """Have a heartbeat."""
+        """Have a heartbeat until `die`, also while the test stands still."""
         self.store.beat(WORKER_ID, {})
+        self.store.redis.persist(self.store.worker_key(WORKER_ID))
 
     def die(self) -> None:
         """Have a heartbeat no longer."""

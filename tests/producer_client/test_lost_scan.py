@@ -33,6 +33,7 @@ def test_every_lost_request_of_many_pages_is_brought_forward_and_no_other(
     worker: Worker, scan: LostScan
 ) -> None:
     worker.store.beat("alive", {})
+    worker.store.redis.persist(worker.store.worker_key("alive"))
     holders = {f"r{n}": "dead" if n % 5 == 0 else "alive" for n in range(COUNT)}
     _accepted(worker, holders)
     found = 0

@@ -10,7 +10,6 @@ import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.clock import epoch_ms
-from feedback.errors import WaitTimeout
 from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
 from feedback.status import State
@@ -22,6 +21,7 @@ from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.records import records_of
 from tests.producer_client.resenders import ClientProgram, look_now, process, running
+from tests.producer_client.waits import ends_in_vain
 from tests.stack import Servers
 from tests.stack.restartable import Restartable, restartable
 from tests.standstill import standing_still
@@ -210,6 +210,5 @@ def test_what_an_older_redis_brings_back_is_sent_by_nobody_but_a_client_that_wai
                 assert set(resender.ids()) == {"sent-twice", "later"}
                 assert later.status().attempt > 1
                 assert taken_back.status().attempt == 1
-                with pytest.raises(WaitTimeout):
-                    taken_back.wait(2)
+                ends_in_vain(taken_back.wait, timeout_s=2)
             assert taken_back.status().attempt > 1

@@ -37,7 +37,8 @@ def is_in(state: State, *handles: Handle) -> Callable[[], bool]:
 def test_sigterm_finishes_what_runs_and_hands_the_rest_to_the_next_owner(
     make_stage: MakeStage,
 ) -> None:
-    stage = make_stage(worker={**ONE_SLOT, "buffer_limit": 2})
+    # Longer than another worker takes to start: the gate ends the drain, not this.
+    stage = make_stage(worker={**ONE_SLOT, "buffer_limit": 2, "drain_timeout_s": 300.0})
     first = stage.start()
     gate = stage.gate()
     running = send_gated(stage, gate)

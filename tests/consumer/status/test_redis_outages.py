@@ -96,7 +96,9 @@ def ran_once(stage: Stage, request_ids: list[str]) -> bool:
 def test_redis_is_killed_and_back_after_three_seconds_under_load(
     make_stage: MakeStage, servers: Servers, server: Restartable
 ) -> None:
-    stage = stage_on(make_stage, servers, server.address)
+    # One that is killed refuses at once: no second outage where the machine stands still.
+    patient = {"heartbeat_ttl_s": 6, "timeout_s": 10}
+    stage = stage_on(make_stage, servers, server.address, redis=patient)
     worker = stage.start()
     with Produced(stage, rate_per_s=RATE) as load:
         runs_grow(stage, by=40)
@@ -236,7 +238,9 @@ def test_a_redis_that_answers_after_half_a_second_costs_neither_requests_nor_liv
     make_stage: MakeStage, servers: Servers, redis_url: str
 ) -> None:
     with slow_line(redis_url) as line:
-        stage = stage_on(make_stage, servers, line.url)
+        # Half a second of this is the line's, the rest is for a machine that stands still.
+        patient = {"heartbeat_ttl_s": 6, "timeout_s": 10}
+        stage = stage_on(make_stage, servers, line.url, redis=patient)
         worker = stage.start()
         direct = StatusStore(connect(RedisSection(url=redis_url)), stage.group, RedisSection())
         with Produced(stage, rate_per_s=200) as load:

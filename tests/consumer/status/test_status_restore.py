@@ -199,6 +199,8 @@ def test_a_page_waits_while_many_statuses_wait_to_be_told(
     crowd.ended("a", "b", "c")
     crowd.backlog = module.BACKLOG_LIMIT + 1
     crowd.worker("w1").redis_is("run-1")
+    # After its first page it makes way for those who wait to be told.
+    eventually(lambda: len(crowd.store.redis.keys("*:request:*")) == 2, timeout_s=LIMIT_S)
     with pytest.raises(TimeoutError):
         eventually(lambda: told() == [3], timeout_s=0.5)
     crowd.backlog = 0

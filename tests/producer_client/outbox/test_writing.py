@@ -19,7 +19,7 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from producer_client import AsyncClient, AsyncHandle, Client, WaitTimeout, outbox
+from producer_client import AsyncClient, AsyncHandle, Client, outbox
 from producer_client.outbox import (
     NotCommitted,
     NoTransaction,
@@ -30,6 +30,7 @@ from producer_client.outbox import (
 from producer_client.outbox.tables import meta, metadata, row, waiting_index
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import Rows
+from tests.producer_client.waits import ends_in_vain
 
 Records = Callable[[], list[Record]]
 
@@ -51,8 +52,7 @@ def test_what_is_rolled_back_was_never_there(
     assert rows() == []
     assert handle.status().state is State.UNKNOWN
     # Nor does somebody send it who waits for it, or looks again.
-    with pytest.raises(WaitTimeout):
-        handle.wait(1.5)
+    ends_in_vain(handle.wait, timeout_s=1.5)
     assert handle.status().state is State.UNKNOWN
     assert records() == []
 
@@ -432,15 +432,12 @@ def test_a_wait_in_the_transaction_that_wrote_its_row_is_refused(
         with pytest.raises(NotCommitted, match="commit first, then wait"):
             handle.wait(5)
         connection.commit()
-        with pytest.raises(WaitTimeout):
-            handle.wait(0.3)
+        ends_in_vain(handle.wait, timeout_s=0.3)
         client.send(b"v", request_id="b", connection=connection)
-        with pytest.raises(WaitTimeout):
-            handle.wait(0.3)
+        ends_in_vain(handle.wait, timeout_s=0.3)
     with Session(engine) as session:
         handle = client.send(b"v", request_id="c", connection=session)
         with pytest.raises(NotCommitted):
             client.wait(handle, timeout_s=5)
         session.rollback()
-        with pytest.raises(WaitTimeout):
-            handle.wait(0.3)
+        ends_in_vain(handle.wait, timeout_s=0.3)

@@ -93,10 +93,15 @@ def test_the_text_of_an_error_that_nobody_declared_is_not_passed_on(
     assert "4111" not in str(hook.posted)
 
 
-def test_a_crowd_of_failures_is_one_message(make: MakeAlerts, hook: Hook) -> None:
+def test_a_crowd_of_failures_is_one_message(
+    make: MakeAlerts, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However long these calls take, they are gathered; its end posts them.
+    monkeypatch.setattr(grouping, "GATHER_S", 3600.0)
     alerts = make(webhook_url=hook.url, rate_per_minute=100)
     for _ in range(3):
         alerts.done(DEAD_LETTERS, WRITTEN, rows(*["BUSY"] * 50, "LOST"))
+    alerts.stop(LIMIT_S)
     (first,) = hook.of_kind("first")
     (rate,) = hook.of_kind("rate")
     assert first["codes"] == {"BUSY": 150, "LOST": 3}

@@ -94,7 +94,8 @@ def test_what_was_read_before_is_given_up_in_time_and_a_probe_is_read_from_kafka
     make_scene: MakeScene,
 ) -> None:
     scene = make_scene("calling", worker={**SMALL, "buffer_limit": 8})
-    worker = scene.start(journal={"wait_s": 1.5})
+    # No lease and no heartbeat ends meanwhile: what is given up then has another reason.
+    worker = scene.start(journal={"wait_s": 1.5, "lease_s": 30}, redis={"heartbeat_ttl_s": 20})
     scene.goes_down()
     sent = scene.send(count=60)
     scene.seen_by(worker, "guard.paused", "calling")

@@ -163,10 +163,10 @@ def test_a_worker_that_is_killed_while_a_request_waits_for_its_run_leaves_the_ke
     head = sender.send("a", fails=2)
     sender.send("a")
     eventually(lambda: _stands(stage, head) == (2, "RETRYING"))
+    # Until it is let go, however long the kill and the next worker take.
+    _postpone(stage, head, 4_102_444_800_000)
     first.send(signal.SIGKILL)
     first.wait()
-    # Until it is let go, however long the next worker takes to get the partition.
-    _postpone(stage, head, 4_102_444_800_000)
     later = [sender.send("a") for _ in range(3)]
     others = [sender.send(key) for key in "bcdefg"]
     peer = stage.start()

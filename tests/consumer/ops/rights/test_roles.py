@@ -108,6 +108,8 @@ def test_the_registry_expires_what_a_dead_worker_left(stage: RightsStage) -> Non
     worker = stage.worker()
     worker.told("worker.started")
     with Client(stage.settings(Role.CLIENT)) as client:
+        # By then the worker reads: the deadline is for the request alone.
+        client.send("no-gate", topic=stage.topics["keep"]).wait(60)
         sent = client.send(str(gate), topic=stage.topics["keep"], deadline_s=8)
         eventually(lambda: client.status(sent.request_id).state is State.RUNNING, what="a run")
     worker.kill()

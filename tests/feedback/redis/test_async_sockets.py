@@ -1,0 +1,61 @@
+"""A connection over TLS that is closed is closed, whatever its server does."""
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from feedback.redis.async_sockets import AsyncTlsConnection
+from onceward.servers.ports import HOST
+from tests.stack.authority import Certificate
+from tests.stack.tls_front import self_signed
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Certificate:
+    """Return a certificate that is its own authority."""
+    return self_signed(tmp_path, "redis", host=HOST, days=1)
+
+
+@pytest.fixture
+def deaf(certificate: Certificate) -> Iterator[int]:
+    """Yield the port of a server that shakes hands, and then neither answers nor closes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.cert, certificate.key)
+    is_over = threading.Event()
+
+    def serve() -> None:
+        sock, _ = server.accept()
+        with context.wrap_socket(sock, server_side=True):
+            is_over.wait()
+
+    with socket.create_server((HOST, 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()[1]
+        is_over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_no_socket_is_left_of_a_connection_whose_server_does_not_close(
+    deaf: int, certificate: Certificate, is_cancelled: bool
+) -> None:
+    async def main() -> asyncio.Transport:
+        made = AsyncTlsConnection(host=HOST, port=deaf, ssl_ca_certs=str(certificate.cert))
+        await made._connect()  # type: ignore[no-untyped-call]  # without a greeting, which this server would not answer
+        assert made._writer is not None
+        under_tls: asyncio.Transport = made._writer.transport._ssl_protocol._transport  # type: ignore[attr-defined]
+        if is_cancelled:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(made.disconnect(), 0.05)
+        else:
+            await made.disconnect(nowait=True)
+        return under_tls
+
+    # Else the garbage collector finds the socket of a loop that is over, and warns.
+    assert asyncio.run(main()).get_extra_info("socket").fileno() == -1
