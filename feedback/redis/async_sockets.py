@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from redis.asyncio.connection import Connection, SSLConnection
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, TimeoutError
 
 from feedback.redis.greeting import note_failed
 
@@ -42,15 +43,14 @@ class AsyncTlsConnection(SSLConnection, AsyncTcpConnection):
     async def disconnect(self, *given: Any, **named: Any) -> None:
         """Close the socket for certain.
 
-        After `close` TLS keeps it open until the server has closed as well, and redis-py does not
-        wait for that after an error: a loop that ends first would leave it open.
-
-        Raises:
-            redis.exceptions.TimeoutError: the server did not close in time.
+        After `close` TLS keeps it open until the server has closed as well. redis-py does not wait
+        for that after an error, and raises one when it takes long: a loop that ends first would
+        leave it open, and a client that has done its work would end with an error.
         """
         writer = self._writer
         try:
-            await super().disconnect(*given, **named)
+            with suppress(TimeoutError):
+                await super().disconnect(*given, **named)
         finally:
             if writer is not None:
                 writer.transport.abort()

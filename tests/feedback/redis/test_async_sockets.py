@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,20 +41,30 @@ def deaf(certificate: Certificate) -> Iterator[int]:
         thread.join()
 
 
-@pytest.mark.parametrize("is_cancelled", [False, True])
+async def _after_an_error(made: AsyncTlsConnection) -> None:
+    await made.disconnect(nowait=True)
+
+
+async def _cancelled(made: AsyncTlsConnection) -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(made.disconnect(), 0.05)
+
+
+async def _in_time(made: AsyncTlsConnection) -> None:
+    made.socket_connect_timeout = 0.05
+    await made.disconnect()
+
+
+@pytest.mark.parametrize("end", [_after_an_error, _cancelled, _in_time])
 def test_no_socket_is_left_of_a_connection_whose_server_does_not_close(
-    deaf: int, certificate: Certificate, is_cancelled: bool
+    deaf: int, certificate: Certificate, end: Callable[[AsyncTlsConnection], Awaitable[None]]
 ) -> None:
     async def main() -> asyncio.Transport:
         made = AsyncTlsConnection(host=HOST, port=deaf, ssl_ca_certs=str(certificate.cert))
         await made._connect()  # type: ignore[no-untyped-call]  # without a greeting, which this server would not answer
         assert made._writer is not None
         under_tls: asyncio.Transport = made._writer.transport._ssl_protocol._transport  # type: ignore[attr-defined]
-        if is_cancelled:
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(made.disconnect(), 0.05)
-        else:
-            await made.disconnect(nowait=True)
+        await end(made)
         return under_tls
 
     # Else the garbage collector finds the socket of a loop that is over, and warns.
