@@ -99,8 +99,9 @@ class Broker:
         jit = () if self.full_jit else (FIRST_TIER,)
         jvm = (f"-Xmx{self.heap_mib}m", *jit, *(classes or _known_classes()), *JVM)
         argv = self._java(folder, jvm, "kafka.Kafka", "server.properties")
-        # Members stopped together wait for a quorum that is gone with them.
-        at_once = signal.SIGKILL if self.voters else signal.SIGTERM
+        # Its data go with it. Members stopped together would even wait for a quorum that is gone.
+        is_orderly = self.is_kept or self.classes_to is not None
+        at_once = signal.SIGTERM if is_orderly and not self.voters else signal.SIGKILL
         return Command(argv=argv, folder=folder, log=folder / "kafka.log", stop_signal=at_once)
 
     def answers(self, folder: Path) -> bool:

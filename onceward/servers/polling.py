@@ -8,8 +8,8 @@ T = TypeVar("T")
 
 # No promise, a guard against waiting for ever: it also holds on a machine that stands still.
 HANG_S = 60.0
-# Asking takes a quarter of the time at most: what is asked needs the processors, to become true.
-REST_FACTOR = 3.0
+# Asking takes a tenth of the time: what is asked needs the processors, to become true.
+REST_FACTOR = 9.0
 LONGEST_REST_S = 0.25
 
 

@@ -6,13 +6,14 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
-from sqlalchemy import NullPool, create_engine, select, text
+from sqlalchemy import Engine, NullPool, create_engine, select, text
 from sqlalchemy.engine import RowMapping
 
 from consumer.journal.tables import request, run
@@ -231,15 +232,18 @@ class Stage:
         """Return the earlier runs of a request that the journal keeps, in order."""
         return self._read(select(run).where(run.c.request_id == request_id).order_by(run.c.id))
 
+    @cached_property
+    def _engine(self) -> Engine:
+        # Between two questions it holds no connection: the next test empties the database.
+        return create_engine(self.journal_url, poolclass=NullPool)
+
     def _read(self, wanted: Any) -> list[RowMapping]:
-        engine = create_engine(self.journal_url, poolclass=NullPool)
-        with engine.connect() as connection:
+        with self._engine.connect() as connection:
             return list(connection.execute(wanted).mappings())
 
     def execute(self, statement: str) -> list[Any]:
         """Run SQL on the journal's database, commit it, and return the rows."""
-        engine = create_engine(self.journal_url, poolclass=NullPool)
-        with engine.begin() as connection:
+        with self._engine.begin() as connection:
             result = connection.execute(text(statement))
             return list(result.all()) if result.returns_rows else []
 

@@ -22,6 +22,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from typing import Any, NoReturn
 
 from kafka.protocol.api_message import ApiMessage
@@ -150,7 +151,8 @@ def _tell_ended(asking: socket.socket, running: dict[int, int]) -> None:
             return
         if pid == 0:
             return
-        _say(asking, {"ended": running.pop(pid), "code": os.waitstatus_to_exitcode(status)})
+        if pid in running:  # the resource tracker is a child too
+            _say(asking, {"ended": running.pop(pid), "code": os.waitstatus_to_exitcode(status)})
 
 
 def _say(asking: socket.socket, said: dict[str, int]) -> None:
@@ -190,6 +192,8 @@ def _import() -> None:
 if __name__ == "__main__":
     gc.disable()
     _import()
+    # One for all: each worker would start an interpreter more for its own, which it never asks.
+    resource_tracker.ensure_running()
     gc.freeze()
     gc.enable()
     if (asked := main(int(sys.argv[1]))) is not None:
