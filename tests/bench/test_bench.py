@@ -23,7 +23,8 @@ def bench(servers: Servers, output: Path, *options: str) -> subprocess.Completed
         env=os.environ | servers.settings(),
         capture_output=True,
         text=True,
-        timeout=100,
+        # The limit of the test itself is a little later.
+        timeout=170,
     )
 
 

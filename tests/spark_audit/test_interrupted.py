@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark_audit.interrupted import close_connection
 
-JAVA_WORKS_MS = 3000
+# Longer than this process stands still, so that it is interrupted meanwhile: nobody waits for it.
+JAVA_WORKS_MS = 60_000
 INTERRUPTED_AFTER_S = 0.3
 
 

@@ -25,6 +25,7 @@ from kafka.admin import (
 from onceward.servers.errors import StackError
 from onceward.servers.kafka import Broker
 from onceward.servers.ports import HOST, free_port
+from tests.eventually import eventually
 from tests.stack.authority import Authority, Certificate
 from tests.stack.restartable import Restartable, restartable
 
@@ -79,6 +80,9 @@ class SecuredKafka:
         with KafkaAdminClient(bootstrap_servers=self.plain) as admin:
             if failed := admin.create_acls(rights)["failed"]:
                 raise StackError(f"{user} gets no rights to {name}: {failed}")
+            # A broker has it a moment after it took the command.
+            given = _filter(user, ResourcePatternFilter(kind, name, how))
+            eventually(lambda: {*operations} <= _known(admin, given), what=f"rights to {name}")
 
     def take_away(
         self,
@@ -92,21 +96,29 @@ class SecuredKafka:
         Raises:
             StackError: the user had no such right.
         """
-        wanted = ACLFilter(
-            f"User:{user}",
-            None,
-            operation,
-            ACLPermissionType.ANY,
-            ResourcePatternFilter(kind, name, ACLResourcePatternType.ANY),
-        )
+        pattern = ResourcePatternFilter(kind, name, ACLResourcePatternType.ANY)
+        wanted = _filter(user, pattern, operation)
         with KafkaAdminClient(bootstrap_servers=self.plain) as admin:
             ((_, deleted, error),) = admin.delete_acls([wanted])
-        if not deleted:
-            raise StackError(f"{user} has no such right to {name}: {error}")
+            if not deleted:
+                raise StackError(f"{user} has no such right to {name}: {error}")
+            eventually(lambda: not _known(admin, wanted), what=f"no right to {name}")
 
     def set_password(self, user: str, password: str) -> None:
         """Give a user of SCRAM another password; connections that are open stay open."""
         _add_users(self.plain, {user: password})
+
+
+def _filter(
+    user: str, pattern: ResourcePatternFilter, operation: ACLOperation = ACLOperation.ANY
+) -> ACLFilter:
+    return ACLFilter(f"User:{user}", None, operation, ACLPermissionType.ANY, pattern)
+
+
+def _known(admin: KafkaAdminClient, wanted: ACLFilter) -> set[ACLOperation]:
+    """Return the operations of these rights that the broker itself knows by now."""
+    found, _ = admin.describe_acls(wanted)
+    return {one.operation for one in found}
 
 
 @contextmanager

@@ -32,7 +32,9 @@ def test_it_serves_until_it_is_asked_to_end(make_box: MakeBox, tmp_path: Path) -
         assert f"the console is at http://127.0.0.1:{port}/" in console.stderr
         assert httpx.get(f"http://127.0.0.1:{port}/workers", timeout=30).status_code == 200
         page = f"http://127.0.0.1:{port}/workers"
-        with httpx.stream("GET", page, headers={"Accept": "text/event-stream"}) as followed:
+        events = {"Accept": "text/event-stream"}
+        # The first event comes after three seconds, on a machine that does not stand still.
+        with httpx.stream("GET", page, headers=events, timeout=60) as followed:
             lines = followed.iter_lines()
             assert next(lines) == "event: content"
             # A stream ends whole, which a server that waits for it until its limit would cut. It

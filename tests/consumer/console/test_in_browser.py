@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 
 from consumer.journal.pauses import Pauses
@@ -50,16 +50,18 @@ class OnCall:
         """Click on the link or the button with these words."""
         text = f"contains(normalize-space(.), {_quoted(words)})"
         wanted = f"//main//*[self::a or self::button][{text}]"
-        eventually(lambda: self._has_clicked(wanted), what=f"a click on {words}")
+        eventually(lambda: self._has_clicked(By.XPATH, wanted), what=f"a click on {words}")
         self.clicks += 1
 
     def chooses(self, value: str) -> None:
         """Choose one of the radio buttons."""
-        self.browser.find_element(By.CSS_SELECTOR, f"input[value={value}]").click()
+        wanted = f"input[value={value}]"
+        eventually(lambda: self._has_clicked(By.CSS_SELECTOR, wanted), what=f"a choice of {value}")
         self.clicks += 1
 
     def types(self, name: str, text: str) -> None:
         """Fill a field."""
+        eventually(lambda: self.browser.find_elements(By.NAME, name), what=f"a field {name}")
         self.browser.find_element(By.NAME, name).send_keys(text)
 
     @property
@@ -68,10 +70,15 @@ class OnCall:
         script = "return document.querySelector('main')?.innerText"
         return str(self.browser.execute_script(script))
 
-    def _has_clicked(self, xpath: str) -> bool:
+    def reads(self, *words: str) -> None:
+        """Return when the page says all of this: a click may end before its page has come."""
+        eventually(lambda: all(one in self.sees for one in words), what=f"{words} on the page")
+
+    def _has_clicked(self, by: str, wanted: str) -> bool:
         try:
-            self.browser.find_element(By.XPATH, xpath).click()
-        except StaleElementReferenceException:  # the page was brought up to date in between
+            self.browser.find_element(by, wanted).click()
+        except (NoSuchElementException, StaleElementReferenceException):
+            # The page is still to come, or was brought up to date in between.
             return False
         return True
 
@@ -146,7 +153,7 @@ def test_a_redrive_of_one_cause_and_the_end_of_a_doubt_take_five_clicks_each(
         olga.clicks_on(f"{LETTERS} dead letters need")
         olga.clicks_on("HANDLER_ERROR")
         olga.clicks_on("Send these back")
-        assert all(one in olga.sees for one in trouble.failed)
+        olga.reads("would be sent back", *trouble.failed)
         olga.types("because", "the bank is back")
         olga.clicks_on("Send")
         assert olga.clicks <= MOST_CLICKS
@@ -156,13 +163,13 @@ def test_a_redrive_of_one_cause_and_the_end_of_a_doubt_take_five_clicks_each(
         olga.opens()
         olga.clicks_on("1 doubt waits")
         olga.clicks_on("End the doubt")
-        assert trouble.doubt in olga.sees and "Idempotency key" in olga.sees
+        olga.reads(trouble.doubt, "Idempotency key")
         olga.chooses("yes")
         olga.types("because", "the bank has it")
         olga.types("last", trouble.doubt[-4:])
         olga.clicks_on("End the doubt")
         assert olga.clicks <= MOST_CLICKS
-        assert "SUCCEEDED" in olga.sees
+        olga.reads("SUCCEEDED")
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])

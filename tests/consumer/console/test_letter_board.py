@@ -49,6 +49,7 @@ def test_a_fault_of_ours_is_no_old_reading(
 ) -> None:
     monkeypatch.setattr("consumer.console.letter_board.OLD_S", 0.0)
     monkeypatch.setattr("consumer.console.letter_board.RESTS", 0)
+    monkeypatch.setattr("consumer.console.letter_board.FIRST_WAIT_S", 60.0)
     board = LetterBoard(load(make_box("work").stage.config()))
     assert board.look().why == ""
 

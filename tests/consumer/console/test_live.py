@@ -113,7 +113,10 @@ def test_so_many_are_open_at_once_and_one_that_is_left_makes_room(
 ) -> None:
     monkeypatch.setattr(live, "MOST_STREAMS", 1)
     console = opened(settings)
-    with httpx.Client(base_url=console.base_url) as first, following(first, "/workers") as events:
+    with (
+        httpx.Client(base_url=console.base_url, timeout=console.timeout) as first,
+        following(first, "/workers") as events,
+    ):
         next(events)
         refused = console.get("/workers", headers=EVENTS)
         assert refused.status_code == 503 and "as many as may be" in refused.text

@@ -14,7 +14,9 @@ from tests.consumer.features.dead_letters.conftest import MakeBox
 
 
 def test_a_request_is_shown_from_its_sending_to_its_end(make_box: MakeBox, dlq: Dlq) -> None:
-    stage = make_box("work").stage
+    # Its worker lives while it is shown, also where it stands still for a moment.
+    lives = {"journal": {"lease_s": 60, "wait_s": 120}, "redis": {"heartbeat_ttl_s": 60}}
+    stage = make_box("work", **lives).stage
     topic, config = stage.topics["work"], stage.config()
     gate = stage.gate()
     value = {"gate": gate.path, "answer": 1}

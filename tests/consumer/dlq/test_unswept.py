@@ -14,7 +14,8 @@ def test_a_dead_workers_effects_are_named_until_a_sweep_makes_them_doubts(
     make_box: MakeBox, dlq: Dlq
 ) -> None:
     stage = make_box("marked").stage
-    worker = stage.start()
+    # Its lease is over when the test says so.
+    worker = stage.start(journal={"lease_s": 600, "wait_s": 1200})
     gate = stage.gate()
     name = stage.client.send({"gate": gate.path}, topic=stage.topics["marked"]).request_id
     eventually(lambda: stage.runs(name, at="effect"), timeout_s=60)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import psycopg
 from sqlalchemy import event
@@ -130,8 +130,8 @@ def test_a_worker_that_is_killed_leaves_whole_batches_and_all_that_it_was_told(
 
 def test_a_deadlock_is_survived_by_a_second_try(postgres_url: str, group: str) -> None:
     migrated(postgres_url)
-    # The journal looks for a cycle once, this long after it began to wait; the other one never.
-    url = f"{postgres_url}?options=-c%20deadlock_timeout%3D2s"
+    # The journal, which closes the cycle, looks for it this long afterwards; the other one never.
+    url = f"{postgres_url}?options=-c%20deadlock_timeout%3D100ms"
     journal = Journal(url, group=group, worker_id="me", statement_timeout_s=30)
     first, second = new_id(), new_id()
     journal.apply(claims=[claim(first), claim(second)])
@@ -143,16 +143,28 @@ def test_a_deadlock_is_survived_by_a_second_try(postgres_url: str, group: str) -
     ):
         other.execute("SET deadlock_timeout = '60s'")
         other.execute(lock, [second])
-        both = {"finishes": [finish(first)], "effects": [EffectMark(second, 1)]}
-        applying = threads.submit(journal.apply, **both)  # type: ignore[arg-type]
         waiting = (
             "SELECT 1 FROM pg_stat_activity"
             " WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
-        eventually(lambda: watcher.execute(waiting).fetchone())
-        other.execute(lock, [first])
-        other.commit()
-        applied = applying.result(timeout=30)
+
+        def take_both() -> None:
+            other.execute(lock, [first])
+            other.commit()
+
+        tries: list[Future[None]] = []
+
+        @event.listens_for(journal._session._engine, "before_cursor_execute")
+        def cross(connection: object, cursor: object, statement: str, *_: object) -> None:
+            # It has the first one, and is about to ask for the second.
+            if "coalesce(onceward_request.effect_at" in statement:
+                tries.append(tries[0] if tries else threads.submit(take_both))
+                if len(tries) == 1:
+                    eventually(lambda: watcher.execute(waiting).fetchone())
+
+        applied = journal.apply(finishes=[finish(first)], effects=[EffectMark(second, 1)])
+        tries[0].result(timeout=30)
+    assert len(tries) == 2
     assert applied.finished[first, 1].kind is FinishKind.WRITTEN
     assert applied.effects == {(second, 1)}
     journal.close()

@@ -176,7 +176,9 @@ def sweeping(journal_url: str, group: str, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setattr(pacing, "QUICK_S", math.inf)
     migrated(journal_url)
     server = FakeServer()
-    store = StatusStore(FakeRedis(server=server), group, RedisSection())
+    # A heartbeat lives until it is ended, however slow the machine is.
+    section = RedisSection(heartbeat_ttl_s=3600.0)
+    store = StatusStore(FakeRedis(server=server), group, section)
     status_writer = StatusWriter(store)
     status_writer.start()
     journal = Journal(journal_url, group=group, worker_id="me")

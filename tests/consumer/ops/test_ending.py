@@ -23,7 +23,8 @@ pytestmark = pytest.mark.waits
 ONE_SLOT = {"processes": 1, "slots_per_process": 1}
 # docs: How it works: a dead child is told of within this time.
 CHILD_DEATH_TOLD_S = 0.5
-LEASE_S = 2.0
+# So long that a sweep, which comes within a third of it, may be late.
+LEASE_S = 6.0
 
 
 def send_gated(stage: Stage, gate: Gate) -> Handle:
@@ -38,7 +39,12 @@ def test_sigterm_finishes_what_runs_and_hands_the_rest_to_the_next_owner(
     make_stage: MakeStage,
 ) -> None:
     # Longer than another worker takes to start: the gate ends the drain, not this.
-    stage = make_stage(worker={**ONE_SLOT, "buffer_limit": 2, "drain_timeout_s": 300.0})
+    stage = make_stage(
+        worker={**ONE_SLOT, "buffer_limit": 2, "drain_timeout_s": 300.0},
+        # Neither is taken for dead that only stands still for a moment.
+        journal={"lease_s": 30, "wait_s": 60},
+        redis={"heartbeat_ttl_s": 20},
+    )
     first = stage.start()
     gate = stage.gate()
     running = send_gated(stage, gate)
@@ -176,7 +182,8 @@ def test_a_killed_child_is_told_of_at_once_and_the_other_goes_on(make_stage: Mak
 
 
 def test_whatever_a_killed_worker_held_is_told_by_another(make_stage: MakeStage) -> None:
-    stage = make_stage(worker={"buffer_limit": 2})
+    lasting = {"journal": {"lease_s": LEASE_S}, "redis": {"heartbeat_ttl_s": LEASE_S}}
+    stage = make_stage(worker={"buffer_limit": 2}, **lasting)
     first = stage.start()
     gate = stage.gate()
     running = [send_gated(stage, gate) for _ in range(2)]

@@ -256,9 +256,9 @@ def test_the_reason_is_said_for_each_that_is_left(scene: Scene) -> None:
     scene.repair()
     assert scene.said("redrive", done)["sent"] == 1
     assert scene.stage.final(done).state is State.SUCCEEDED
-    scene.stage.execute(f"DELETE FROM onceward_request WHERE request_id = '{gone}'")
     # The worker that ran it remembers how it ended, and would write the row again.
     scene.stage.workers[0].stop()
+    scene.stage.execute(f"DELETE FROM onceward_request WHERE request_id = '{gone}'")
     scene.stage.start()
     store = scene.stage.client.store
     store.redis.delete(store.request_key(gone))

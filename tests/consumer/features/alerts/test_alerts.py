@@ -146,6 +146,10 @@ def test_a_webhook_that_hangs_costs_its_callers_nothing_and_is_given_up(
     make: MakeAlerts, hook: Hook, metrics: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("consumer.features.alerts.alerts.TIMEOUTS_S", (0.2, 0.2))
+    # However long the calls below take: it is tried until the webhook answers, and none is let go.
+    monkeypatch.setattr(message, "TRIES", 10**6)
+    monkeypatch.setattr(message, "MOST_WAITING", 10**6)
+    monkeypatch.setattr(message, "LONGEST_PAUSE_S", 1.0)
     hook.hangs = True
     alerts = make(webhook_url=hook.url, every_s=0.1)
     alerts.paused("payments", reason="x")

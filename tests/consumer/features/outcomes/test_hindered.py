@@ -120,7 +120,10 @@ def test_written_again_by_another_worker_it_is_the_same_record(make_outlet: Make
 
 
 def test_two_workers_pass_on_each_outcome_once(make_outlet: MakeOutlet, journal_url: str) -> None:
-    outlet = make_outlet(journal_url=journal_url, partitions=4)
+    # What one has written the other writes again when its lease ends before it has noted that.
+    outlet = make_outlet(
+        journal_url=journal_url, partitions=4, journal={"lease_s": 30, "wait_s": 60}
+    )
     for _ in range(2):
         outlet.stage.start()
     eventually(lambda: len(outlet.stage.members()) == 2, timeout_s=LIMIT_S)

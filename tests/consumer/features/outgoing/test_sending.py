@@ -68,8 +68,10 @@ def test_what_is_not_taken_is_tried_again_before_what_came_later() -> None:
     with sending(kafka) as made:
         made.send([0, 1, 2])
         eventually(lambda: kafka.has == [0], timeout_s=30)
+        kafka.free.clear()  # no try in between, where half of them are away
         made.send([3])
         kafka.away.clear()
+        kafka.free.set()
         eventually(lambda: len(kafka.has) == 4, timeout_s=30)
     assert kafka.has == [0, 1, 2, 3]
 

@@ -124,7 +124,7 @@ def test_pages_and_metrics_name_what_is_paused(scene: Scene) -> None:
     scene.seen_by(worker, "topic.paused", "calling")
 
     def ready() -> requests.Response | None:
-        page = requests.get(f"http://127.0.0.1:{port}/ready", timeout=5)
+        page = requests.get(f"http://127.0.0.1:{port}/ready", timeout=LIMIT_S)
         return page if page.status_code == 200 else None
 
     # What is paused makes nobody unready; it may still be on its way to its partitions.
@@ -133,7 +133,7 @@ def test_pages_and_metrics_name_what_is_paused(scene: Scene) -> None:
     (shown,) = page.json()["paused"]
     assert (shown["topic"], shown["reason"], shown["by"]) == (topic, REASON, "ann@desk")
     metric = f'onceward_topic_paused_seconds{{by="group",topic="{topic}"}}'
-    assert metric in requests.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text
+    assert metric in requests.get(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S).text
     scene.command("resume", topic)
     scene.seen_by(worker, "topic.resumed", "calling")
-    assert metric not in requests.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text
+    assert metric not in requests.get(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S).text

@@ -15,6 +15,7 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from sqlalchemy.engine import RowMapping
 
+from feedback.clock import epoch_ms
 from feedback.records.retry_group import retry_group
 from feedback.status import State
 from tests.consumer.foreign import identity
@@ -130,21 +131,30 @@ def test_a_place_that_kafka_cannot_have_is_no_place_and_its_neighbours_run_too(
 def test_a_client_sees_when_it_runs_again_and_a_resend_meanwhile_runs_nothing(
     running: Stage,
 ) -> None:
-    body = json.dumps({"fails": 1}, separators=(",", ":")).encode()
-    sent = running.produce(body, handler="later")
-    name = sent.coordinates_id
-    waiting = running.seen(name, State.RETRYING)
-    row = _row(running, name)
-    assert (waiting.code, waiting.due_at) == ("HANDLER_ERROR", row["due_at"])
-    assert row["due_at"] - row["finished_at"] >= 5999
-    running.produce(body, handler="later", headers=identity(name, attempt=2))
-    eventually(lambda: running.client.status(name).attempt == 2, timeout_s=30)
-    answered = running.client.status(name)
-    assert (answered.state, answered.due_at) == (State.RETRYING, row["due_at"])
-    assert len(running.runs(name)) == 1
+    # A machine that stands still until it is due shows nothing of what comes before.
+    name = eventually(lambda: _resent_before_it_is_due(running), timeout_s=100)
+    assert name is not None
     assert running.final(name).result == {"generation": 2}
     assert len(running.runs(name)) == 2
     assert _pauses_ms(running, name)[0] >= 6000
+
+
+def _resent_before_it_is_due(running: Stage) -> str | None:
+    """Return a request that was sent again while it waited; None where that took too long."""
+    body = json.dumps({"fails": 1}, separators=(",", ":")).encode()
+    name = running.produce(body, handler="later").coordinates_id
+    waiting = running.seen(name, State.RETRYING)
+    row = _row(running, name)
+    running.produce(body, handler="later", headers=identity(name, attempt=2))
+    eventually(lambda: running.client.status(name).attempt == 2, timeout_s=30)
+    answered, runs = running.client.status(name), running.runs(name)
+    if row["state"] != "RETRYING" or epoch_ms() >= row["due_at"]:
+        return None
+    assert (waiting.code, waiting.due_at) == ("HANDLER_ERROR", row["due_at"])
+    assert row["due_at"] - row["finished_at"] >= 5999
+    assert (answered.state, answered.due_at) == (State.RETRYING, row["due_at"])
+    assert len(runs) == 1
+    return name
 
 
 def test_what_a_transactional_handler_wrote_before_it_failed_is_gone(running: Stage) -> None:
@@ -207,9 +217,11 @@ def test_a_failure_that_comes_after_its_run_was_put_in_doubt_ends_the_doubt(stag
 
 def test_a_request_that_waits_beyond_its_deadline_expires(stage: Stage) -> None:
     worker = stage.start()
-    stage.final(_send(stage, "tiers"))
+    # By then the worker reads, and the producer is there: the deadline is for the request alone.
+    stage.final(stage.produce(b"{}", handler="tiers").coordinates_id)
     name = f"late-{time.time_ns()}"
-    deadline_at = int(time.time() * 1000) + 8000
+    # A next run is planned before it alone: so much longer than its delay may the first take.
+    deadline_at = int(time.time() * 1000) + 14_000
     stage.produce(b'{"fails":1}', handler="later", headers=identity(name, deadline_at=deadline_at))
     stage.seen(name, State.RETRYING)
     worker.send(signal.SIGKILL)

@@ -39,8 +39,8 @@ pytestmark = pytest.mark.waits
 
 LATE_MS = 250
 SESSION_S = 6
-# Enough for a rebalance within it.
-LONG_MS = 10_000
+# Enough for a rebalance within it, also on a machine that stands still for a while.
+LONG_MS = 20_000
 
 
 class HandedOn(NamedTuple):
@@ -226,7 +226,7 @@ def test_a_drawn_delay_overtakes_a_longer_one_of_the_same_topic(make_ground: Mak
 def test_a_tier_that_is_revoked_inside_its_delay_goes_on_at_its_next_owner(
     make_ground: MakeGround,
 ) -> None:
-    ground = make_ground("10s", session_s=4 * HANG_S)
+    ground = make_ground("20s", session_s=4 * HANG_S)
     first, _ = ground.read()
     names = [f"r{at}" for at in range(40)]
     ground.send(names[:20], delay_ms=LONG_MS, partition=0)
@@ -243,7 +243,8 @@ def test_a_tier_that_is_revoked_inside_its_delay_goes_on_at_its_next_owner(
 
 
 def test_what_was_revoked_is_left_to_its_next_owner(make_ground: MakeGround) -> None:
-    ground = make_ground("10s")
+    # Nobody's session ends meanwhile: what goes from one to the other goes by the rebalance.
+    ground = make_ground("20s", session_s=4 * HANG_S)
     _, first = ground.read()
     for partition in (0, 1):
         names = [f"{partition}-{at}" for at in range(10)]
@@ -258,9 +259,10 @@ def test_what_was_revoked_is_left_to_its_next_owner(make_ground: MakeGround) -> 
 
 
 def test_a_tier_that_had_no_owner_past_its_delay_goes_on_at_once(make_ground: MakeGround) -> None:
-    ground = make_ground("4s")
+    ground = make_ground("8s")
     first, _ = ground.read()
-    ground.send([f"r{at}" for at in range(20)], delay_ms=4000)
+    # It has left by then, also where the machine stands still meanwhile.
+    ground.send([f"r{at}" for at in range(20)], delay_ms=8000)
     first.leave()
     assert first.has_left(60)
     assert ground.heard == []

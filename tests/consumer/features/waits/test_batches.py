@@ -44,10 +44,11 @@ def test_what_had_ended_in_a_killed_workers_batch_is_answered_and_not_run_again(
     stage = make(make_stage, processes=1, slots_per_process=3)
     gate = stage.gate()
     slow = json.dumps({"gate": gate.path}).encode()
-    first = stage.start()
     for number in range(3):
         value = slow if number == 1 else b"{}"
         stage.produce(value, headers=identity(f"id-{number}"), handler="batched")
+    # Afterwards, so that one poll brings all of them: a batch waits for no more.
+    first = stage.start()
     assert {stage.final(f"id-{number}").state for number in (0, 2)} == {State.SUCCEEDED}
     first.kill()
     gate.open()
@@ -62,9 +63,9 @@ def test_a_worker_that_ends_in_order_commits_what_has_ended(make_stage: MakeStag
     stage = make(make_stage, processes=1, slots_per_process=1, batch_limit=3)
     gate = stage.gate()
     slow = json.dumps({"gate": gate.path}).encode()
-    first = stage.start()
     for number in range(3):
         stage.produce(slow, headers=identity(f"id-{number}"), handler="batched")
+    first = stage.start()
     eventually(lambda: stage.runs("id-0"), what="the first runs")
     first.send(signal.SIGTERM)
     first.told("requests.given_up")

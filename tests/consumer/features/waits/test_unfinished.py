@@ -36,7 +36,7 @@ def make(make_stage: MakeStage, journal: str) -> Iterator[MakeStage]:
         worker = {"handlers": [HANDLERS], **facts.pop("worker", {})}
         given: dict[str, Any] = {"handlers": (handler,), "partitions": 2, "worker": worker}
         if journal == "none":
-            given["journal"] = {"url": ""}
+            given["journal"] = {**facts.pop("journal", {}), "url": ""}
         return make_stage(**given | facts)
 
     yield made
@@ -137,7 +137,13 @@ def test_a_worker_that_ends_in_order_gives_back_what_it_has_not_begun(
 def test_a_rebalance_runs_nothing_again_while_the_first_owner_lives(
     make: MakeStage, servers: Servers
 ) -> None:
-    stage = make("kept", worker={"processes": 1, "slots_per_process": 4})
+    # The first lives, also where it stands still while the others start.
+    stage = make(
+        "kept",
+        worker={"processes": 1, "slots_per_process": 4},
+        redis={"heartbeat_ttl_s": 60},
+        journal={"lease_s": 60, "wait_s": 120},
+    )
     gate = stage.gate()
     stage.start()
     body = json.dumps({"gate": str(gate.path)}).encode()
@@ -164,6 +170,8 @@ def test_while_redis_is_away_nobody_is_taken_for_dead_and_the_keeper_goes_on(
             "kept",
             servers=Servers(kafka=servers.kafka, redis=redis.address),
             worker={"processes": 1, "slots_per_process": 2},
+            # The first is not taken for dead before it is, though it may stand still.
+            redis={"heartbeat_ttl_s": 8},
         )
         gate = stage.gate()
         first = stage.start()

@@ -18,6 +18,7 @@ from tests.consumer.running import RunningWorker
 from tests.eventually import eventually
 from tests.kit.program import ROOT
 from tests.paused import paused
+from tests.rounds import holds_in_one_round
 from tests.service_manager import NotifySocket
 
 pytestmark = pytest.mark.waits
@@ -93,9 +94,14 @@ def test_a_loop_that_stands_still_loses_the_watchdog_and_its_abort_leaves_the_st
     worker.says("ready", 200)
     worker.process.send(signal.SIGUSR1)
     worker.says("live", 503)
-    manager.wait_for(_stalled_status(worker))
-    manager.empty()
-    assert manager.hear(2 * WATCHDOG_S) == []
+
+    def silence() -> None:
+        manager.wait_for(_stalled_status(worker))
+        manager.empty()
+        assert manager.hear(2 * WATCHDOG_S) == []
+
+    # A process that stood still as a whole counts anew, and says so: it is stalled again then.
+    holds_in_one_round(silence)
     family = worker.process.family()
     worker.process.send(signal.SIGABRT)
     assert worker.process.wait() == -signal.SIGABRT

@@ -28,7 +28,9 @@ def test_a_worker_is_listed_with_its_load_and_after_its_death_with_its_claims(
 
     def busy() -> dict[str, Any] | None:
         (found,) = _listed(stage)
-        return found if found["slots_busy"] == 1 and found["oldest_s"] is not None else None
+        is_busy = found["slots_busy"] == 1 and found["oldest_s"] is not None
+        # One that stands still for longer than its lease lives when it goes on.
+        return found if is_busy and found["state"] == "lives" else None
 
     found = eventually(busy, timeout_s=30)
     assert found is not None
