@@ -92,7 +92,7 @@ def test_the_journal_is_migrated_below_an_older_worker_and_workers_are_replaced(
         }
         settings = tmp_path / "onceward.toml"
         settings.write_text(toml(sections))
-        by.follow(Command(f"{older} --create-topics", '…"worker.started"…\n', "older"))
+        by.follow(Command(f"{older} --create-topics &", '…"worker.started"…\n', "older"))
         with Client(settings) as client:
 
             def ends(name: str) -> object:
@@ -112,7 +112,7 @@ def test_the_journal_is_migrated_below_an_older_worker_and_workers_are_replaced(
             assert ends("after") is State.SUCCEEDED
 
             by.follow(Command("onceward-worker run", '…"worker.started"…\n', "newer"))
-            by.follow(Command("kill %1; wait %1", "", "older"))
+            by.follow(Command("kill $!; wait $!", '…"worker.stopped"…\n', "older"))
             assert ends("later") is State.SUCCEEDED
             late = by.output_of(f"{older}; echo ended with $?")
             assert f"the journal has version {SCHEMA_VERSION}" in late and "ended with 2" in late
