@@ -3,12 +3,20 @@
 Everything that a journal decides within one worker is decided as always: runs that end without a
 word, dead letters, outcomes, and requests that are sent twice while it remembers them. Requests
 that have to outlive the worker are in the wait topic.
+
+A killed worker leaves its folder behind, and the next one of this user removes it. A worker holds a
+lock in its own, which ends with the process, whatever ends that.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import stat
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import delete, text
@@ -27,6 +35,10 @@ NO_JOURNAL = "none"
 # How long a request that was sent twice is known for sure.
 REMEMBERED_MS = 60_000
 FORGET_EVERY_S = 15.0
+PREFIX = "onceward-journal-"
+LOCK = "lock"
+# Another one on each machine, and after each of its starts.
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class PrivateJournal:
@@ -40,8 +52,12 @@ class PrivateJournal:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="onceward-")
-        url = f"sqlite:///{Path(self._folder.name) / 'journal.db'}"
+        self._folder = tempfile.TemporaryDirectory(prefix=_prefix(), ignore_cleanup_errors=True)
+        folder = Path(self._folder.name)
+        self._lock = _locked(folder)
+        if removed := sum(map(_is_removed, _others(folder))):
+            log.info("journal.removed_others", folders=removed)
+        url = f"sqlite:///{folder / 'journal.db'}"
         migrate(url)
         section = settings.journal.model_copy(update={"url": url})
         self.settings = settings.model_copy(update={"journal": section})
@@ -58,6 +74,7 @@ class PrivateJournal:
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         self._folder.cleanup()
+        os.close(self._lock)
 
     def _run(self) -> None:
         while not self._stopping.wait(FORGET_EVERY_S):
@@ -84,3 +101,54 @@ class _Rows(GroupJournal):
             if count:
                 connection.execute(left)
         return count
+
+
+def _locked(folder: Path) -> int:
+    """Make the lock's file, which has its name only when it is locked; return its descriptor."""
+    new = folder / f"{LOCK}.new"
+    descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    new.rename(folder / LOCK)
+    return descriptor
+
+
+def _others(folder: Path) -> Iterator[Path]:
+    """Yield the folders of other workers that this user has run beside it."""
+    for path in folder.parent.glob(f"{_prefix()}*"):
+        with suppress(OSError):
+            facts = path.lstat()
+            # A folder for all users may hold anything of such a name.
+            if path != folder and stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid():
+                yield path
+
+
+def _is_removed(folder: Path) -> bool:
+    """Remove the folder of a worker that has ended; return whether it was one.
+
+    Whatever hinders it hinders no worker: another one may remove it at the same moment.
+    """
+    try:
+        # One that is no file of ours may be a pipe, and would be waited for.
+        descriptor = os.open(folder / LOCK, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The lock last: without it nobody would ever remove the rest.
+        for path in folder.iterdir():
+            if path.name != LOCK:
+                path.unlink()
+        (folder / LOCK).unlink()
+        folder.rmdir()
+    except OSError as error:
+        log.debug("journal.not_removed", folder=str(folder), reason=str(error))
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _prefix() -> str:
+    """Return how the names of our folders begin: locks of another machine would not be seen."""
+    return f"{PREFIX}{BOOT_ID.read_text()[:8]}-"
