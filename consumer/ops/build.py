@@ -31,6 +31,7 @@ from consumer.loop.scheduler import Scheduler
 from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
 from consumer.ops.health import Health, doubts
+from consumer.ops.health.pace import PaceMeter
 from consumer.ops.health.probe import Probe
 from consumer.ops.health.progress import HEARTBEAT, INTAKE
 from consumer.ops.rights.roles import require_worker_rights
@@ -106,7 +107,8 @@ class Build:
         self.store = StatusStore(redis, group, settings.redis, self.health.timers)
         check_journal(self.store, journal_id)
         self._outage = ServerOutage("redis")
-        self.features: list[Feature] = [*self.health.metrics]
+        self._pace = PaceMeter()
+        self.features: list[Feature] = [*self.health.metrics, self._pace]
         self._gates: list[Gate] = []
         self.status_writer = StatusWriter(
             StatusStore(redis, group, settings.redis, self.health.observers),
@@ -169,7 +171,13 @@ class Build:
 
     def _load(self) -> Mapping[str, object]:
         probe = self.probe
-        return load_of(probe.look(), probe.oldest(), waiting=len(self._scheduler))
+        return load_of(
+            probe.look(),
+            probe.oldest(),
+            waiting=len(self._scheduler),
+            pace=self._pace.seen(),
+            handlers=self._handlers,
+        )
 
     def _hear(self, told: Sequence[StatusWrite]) -> None:
         for one in self.features:

@@ -10,8 +10,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from consumer.features.pausing.pausing import GUARD
+from consumer.handlers.declaration import Handler
 from consumer.journal.workers import HeldClaims, RegisteredWorker
+from consumer.ops.health.pace import TopicPace, WorkersPace
 from consumer.ops.health.vitals import Oldest, Vitals
+from consumer.ops.workers.declared import declared
 from feedback import __version__
 
 # A heartbeat is written three times in `heartbeat_ttl_s`: it stays small.
@@ -28,6 +31,8 @@ class WorkerLoad(BaseModel):
             number.
         paused: topics that it does not run, and by whom: `guard`, its own, or `group`.
         lag: records that wait in Kafka for it, by topic, where it counts them.
+        pace: of the requests that have ended in it in the last hour, by topic.
+        handlers: their declarations in a line, by topic.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -41,12 +46,22 @@ class WorkerLoad(BaseModel):
     is_draining: bool = False
     paused: Mapping[str, str] = {}
     lag: Mapping[str, int] = {}
+    pace: Mapping[str, TopicPace] = {}
+    handlers: Mapping[str, str] = {}
 
 
-def load_of(seen: Vitals, oldest: Oldest | None, *, waiting: int) -> dict[str, Any]:
+def load_of(
+    seen: Vitals,
+    oldest: Oldest | None,
+    *,
+    waiting: int,
+    pace: Mapping[str, TopicPace],
+    handlers: Sequence[Handler],
+) -> dict[str, Any]:
     """Return the content of the heartbeat of a worker with these vitals."""
     paused = {one.topic: GUARD if one.by == GUARD else "group" for one in seen.paused[:MAX_TOPICS]}
     furthest = sorted(seen.lag.items(), key=lambda one: -one[1])[:MAX_TOPICS]
+    busiest = sorted(pace.items(), key=lambda one: -one[1].ended)[:MAX_TOPICS]
     return WorkerLoad(
         held=seen.held,
         waiting=waiting,
@@ -57,6 +72,8 @@ def load_of(seen: Vitals, oldest: Oldest | None, *, waiting: int) -> dict[str, A
         is_draining=seen.is_draining,
         paused=paused,
         lag=dict(furthest),
+        pace=dict(busiest),
+        handlers={one.topic: declared(one) for one in handlers[:MAX_TOPICS]},
     ).model_dump()
 
 
@@ -158,6 +175,16 @@ def rows_of(
             )
         )
     return sorted(rows, key=lambda one: (one.state is WorkerState.DEAD, -one.started_at))
+
+
+def paces_of(rows: Iterable[WorkerRow]) -> dict[str, WorkersPace]:
+    """Return the pace of each topic on all workers that have a heartbeat, the busiest first."""
+    paces: dict[str, list[TopicPace]] = {}
+    for one in rows:
+        for topic, pace in (one.heartbeat.load.pace if one.heartbeat else {}).items():
+            paces.setdefault(topic, []).append(pace)
+    found = {topic: WorkersPace(one) for topic, one in paces.items()}
+    return dict(sorted(found.items(), key=lambda one: (-one[1].per_s, one[0])))
 
 
 def host_of(worker_id: str) -> str:

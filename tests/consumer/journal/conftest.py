@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import Engine, NullPool, create_engine, text
+from sqlalchemy import Engine, NullPool, Select, create_engine, text
 
 from consumer.journal import Journal, Leases
 from consumer.journal.group_journal import GroupJournal
@@ -32,6 +32,23 @@ class Database:
         with self.engine.connect() as connection:
             answers = connection.execute(text(sql), parameters)
             return [dict(zip(answers.keys(), row, strict=True)) for row in answers]
+
+    def plan(self, wanted: Select[Any], **given: object) -> str:
+        """Return how the database would find these rows where it has an index for them."""
+        statement = wanted.params(**given).compile(
+            self.engine, compile_kwargs={"render_postcompile": True}
+        )
+        is_sqlite = self.engine.dialect.name == "sqlite"
+        parameters = statement.construct_params()
+        known: Any = parameters
+        if statement.positional:
+            assert statement.positiontup is not None
+            known = tuple(parameters[name] for name in statement.positiontup)
+        with self.engine.connect() as connection:
+            if not is_sqlite:
+                connection.execute(text("SET enable_seqscan = off"))
+            how = "EXPLAIN QUERY PLAN" if is_sqlite else "EXPLAIN"
+            return str(connection.exec_driver_sql(f"{how} {statement}", known).all())
 
     def change(self, sql: str, **parameters: object) -> None:
         """Run a statement and commit."""

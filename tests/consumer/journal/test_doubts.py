@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import text
-
 from consumer.journal import Journal, JournalState
 from consumer.journal.doubts import Doubts, UnsweptClaims, _unswept
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
@@ -99,21 +95,5 @@ def test_unswept_claims_are_found_by_the_index_of_the_claims(
 ) -> None:
     journal.apply(claims=[claim(new_id(), effect_kind="external")])
     dialect = database.engine.dialect.name
-    statement = (
-        _unswept(dialect)
-        .params(this_group="g")
-        .compile(database.engine, compile_kwargs={"render_postcompile": True})
-    )
-    is_sqlite = dialect == "sqlite"
-    with database.engine.connect() as connection:
-        if not is_sqlite:
-            connection.execute(text("SET enable_seqscan = off"))
-        how = "EXPLAIN QUERY PLAN" if is_sqlite else "EXPLAIN"
-        parameters = statement.construct_params()
-        if statement.positional:
-            assert statement.positiontup is not None
-            given: Any = tuple(parameters[name] for name in statement.positiontup)
-        else:
-            given = parameters
-        plan = connection.exec_driver_sql(f"{how} {statement}", given).all()
-    assert index_of_open("claimed", dialect) in str(plan)
+    plan = database.plan(_unswept(dialect), this_group="g")
+    assert index_of_open("claimed", dialect) in plan

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from consumer.features.pausing.pausing import GUARD, Paused
 from consumer.journal.workers import HeldClaims, RegisteredWorker
+from consumer.ops.health.pace import TopicPace
 from consumer.ops.health.vitals import Oldest
 from consumer.ops.workers.page import row_json, workers_page
 from consumer.ops.workers.workers import (
@@ -24,9 +25,11 @@ from consumer.ops.workers.workers import (
     state_of,
 )
 from tests.consumer.ops.health.samples import vitals
+from tests.consumer.samples import payments
 
 LIVING = SeenHeartbeat(WorkerLoad(slots=4, slots_busy=3, version="0.1.0", oldest_s=61.0), 1.5)
 DRAINING = SeenHeartbeat(WorkerLoad(is_draining=True), 0.5)
+HUGE = b'{"pace": {"pay": {"over_s": 1, "steps": {"999999": 9}}}}'
 OF_AN_OLDER_VERSION = SeenHeartbeat(WorkerLoad(held=1, waiting=2, slots=4), 0.5)
 ALIVE, DEAD = "pay-1.example-4711-9f3a2b", "pay-2.example-12-000000"
 REGISTERED = (RegisteredWorker(DEAD, 1_700_000_000_000, -90_000), RegisteredWorker(ALIVE, 1, 4_000))
@@ -67,17 +70,21 @@ def test_a_heartbeat_says_what_the_worker_does_and_never_a_key() -> None:
             *(Paused(f"t-{number}", "secret", 5, "ann@desk") for number in range(99)),
         ),
     )
-    told = load_of(seen, Oldest("card-4711", "pay", 0, 17, 12.5, True), waiting=3)
+    pace = {f"t-{number}": TopicPace(ended=number, over_s=60) for number in range(99)}
+    oldest, handlers = Oldest("card-4711", "pay", 0, 17, 12.5, True), [payments()]
+    told = load_of(seen, oldest, waiting=3, pace=pace, handlers=handlers)
     text = json.dumps(told)
     assert "card" not in text and "ann" not in text and "secret" not in text
     load = decode_load(text.encode())
     assert (load.slots_busy, load.slots, load.held, load.waiting) == (1, 2, 1, 3)
     assert (load.oldest_s, load.version) == (12.5, "0.1.0")
     assert (load.paused["pay"], load.paused["t-0"]) == (GUARD, "group")
-    assert len(load.paused) == MAX_TOPICS
+    assert len(load.paused) == len(load.pace) == MAX_TOPICS
+    assert load.handlers == {"payments": "m:f: effect external, a person ends doubts"}
+    assert load.pace["t-98"] == TopicPace(ended=98, over_s=60) and "t-5" not in load.pace
 
 
-@pytest.mark.parametrize("value", [b"", b"alive", b"[1]", b'{"slots": "many"}', b"\xff"])
+@pytest.mark.parametrize("value", [b"", b"alive", b"[1]", b'{"slots": "many"}', HUGE, b"\xff"])
 def test_a_heartbeat_that_is_not_ours_is_an_empty_one(value: bytes) -> None:
     assert decode_load(value) == WorkerLoad()
 
