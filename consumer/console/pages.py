@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
+from consumer.console import state_diagram
 from consumer.console.audit_days import audit_days, report_file
 from consumer.console.facts import Known, Readers
 from consumer.console.letter_board import Board, LetterBoard
@@ -32,11 +33,14 @@ from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
 from consumer.journal.redrive_rule import is_discarded
 from consumer.journal.searching import FoundRequests, RequestQuery, Search
+from consumer.journal.topic_load import LoadsFound, TopicLoads
 from consumer.ops.workers.reading import workers_of
+from consumer.ops.workers.workers import paces_of
 from feedback.clock import epoch_ms
 from feedback.errors import InvalidMessage, SettingsError
 from feedback.records.envelope import Headers, check_request_id
 from feedback.settings.settings import Settings
+from feedback.status import State
 
 ALL = Given(Filter(), topics=frozenset(), dlqs=frozenset())
 LISTED = 100
@@ -94,6 +98,7 @@ class ConsolePages:
             page="",
             seen=seen,
             needs=needs_of(seen),
+            pace=paces_of(seen.workers.value.rows if seen.workers.value else ()),
             last_day=last_judged(seen.days.value or ()),
         )
 
@@ -153,6 +158,8 @@ class ConsolePages:
             status=200 if report.is_known else 404,
             page="requests",
             report=report,
+            diagram=state_diagram,
+            stands=_stands(report),
             events=[(one, event_words(one)) for one in timeline_of(report)],
             holder=holder_words(report.holder),
             commands=next_commands(report),
@@ -198,23 +205,43 @@ class ConsolePages:
         )
 
     def topics(self, request: Request) -> Response:
-        """Show the topics: how many records wait, and which are paused."""
+        """Show the topics: what waits on each, and which are paused."""
         workers = self._readers.begin(lambda: workers_of(self._settings))
-        pauses, found = self._readers.begin(self._pauses)(), workers()
+        counts = self._readers.begin(self._loads)
+        pauses, found, load = self._readers.begin(self._pauses)(), workers(), counts()
+        rows = found.value.rows if found.value else []
+        redis_away = found.value.away if found.value else None
         lag: dict[str, int] = {}
-        for one in found.value.rows if found.value else ():
-            for topic, records in (one.heartbeat.load.lag if one.heartbeat else {}).items():
+        handlers: dict[str, set[str]] = {}
+        loads = [one.heartbeat.load for one in rows if one.heartbeat]
+        for one in loads:
+            for topic, records in one.lag.items():
                 lag[topic] = lag.get(topic, 0) + records
+            for topic, words in one.handlers.items():
+                handlers.setdefault(topic, set()).add(words)
         paused = {one.topic: one for one in pauses.value or ()}
-        names = sorted({*lag, *paused, *self._settings.audit.topics})
+        pace = paces_of(rows)
+        names = sorted(
+            {
+                *lag,
+                *handlers,
+                *pace,
+                *paused,
+                *(load.value.by_topic if load.value else ()),
+                *self._settings.audit.topics,
+            }
+        )
         return self._page(
             request,
             "topics",
             page="topics",
             names=names,
             lag=lag,
+            load=load.value,
+            pace=pace,
+            handlers=handlers,
             paused=paused,
-            facts=(pauses, found),
+            away={why for why in (pauses.why, found.why, load.why, redis_away) if why},
         )
 
     def actions(self, request: Request) -> Response:
@@ -239,6 +266,10 @@ class ConsolePages:
         headers = {"Content-Security-Policy": REPORT_POLICY}
         return FileResponse(path, media_type="text/html", headers=headers)
 
+    def _loads(self) -> LoadsFound:
+        with closing(TopicLoads.from_settings(self._settings)) as loads:
+            return loads.find()
+
     def _pauses(self) -> Any:
         with closing(Pauses.from_settings(self._settings)) as pauses:
             return pauses.paused()
@@ -248,6 +279,11 @@ class ConsolePages:
 _CHOICES = {name: name for name in ("topic", "reason", "message", *ENDS)} | {"exception": "class"}
 _OPTIONS = {name: f"--{field}" for name, field in _CHOICES.items()}
 _ASKED = ("id", "key", "topic", "state", "code", "since", "until")
+
+
+def _stands(report: RequestReport) -> State | None:
+    row = None if report.row is None else report.row.state
+    return state_diagram.standing(row, None if report.status is None else report.status.state)
 
 
 def _payload(report: RequestReport) -> dict[str, Any]:

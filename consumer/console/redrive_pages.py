@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from consumer.console.letter_choice import asked_of
 from consumer.console.people import require_role
 from consumer.console.previews import DISCARD, REDRIVE, Preview, Previews, warning_of
 from consumer.console.redrives import BackgroundRedrives
@@ -22,6 +23,7 @@ from consumer.dlq.redrive.session import asked_anew_since, redrives_of
 from consumer.dlq.unfinished import is_at_work, unfinished_of
 from consumer.journal.later_successes import SucceededLater
 from consumer.journal.redrive_row import RUNNING, Redrive
+from feedback.console.printable import printable
 from feedback.errors import SettingsError
 from feedback.settings.settings import Settings
 
@@ -66,7 +68,8 @@ class RedrivePages:
         if kind not in (REDRIVE, DISCARD):
             raise HTTPException(404, "there is no such action")
         require_role(request.state.person, kind)
-        asked = {name: request.query_params.get(name, "") for name in (*LISTS, *TEXTS)}
+        query = asked_of(request.query_params)
+        asked = {name: query.get(name, "") for name in (*LISTS, *TEXTS)}
         # The others are compared whole: without a reason of blanks it would be another filter.
         asked |= {name: asked[name].strip() for name in ("id", "since", "until")}
         options: dict[str, Any] = {TEXTS[name]: asked[name] for name in TEXTS if asked[name]}
@@ -75,6 +78,8 @@ class RedrivePages:
             given = given_of(**options)
         except SettingsError as error:
             return self.chosen(request, kind, asked, None, said=str(error))
+        # The moments that are looked at: "two hours ago" is another one with each click.
+        asked |= given.filter.ends()
         if given.filter == Filter() and "all" not in request.query_params:
             return self.chosen(request, kind, asked, None)
         plan = RedrivePlan(
@@ -106,6 +111,8 @@ class RedrivePages:
             page="letters",
             kind=kind,
             asked=asked,
+            kept={name: one for name, one in (asked or {}).items() if one != printable(one)},
+            takes_all="all" in request.query_params,
             preview=preview,
             sealed=sealed,
             said=said,

@@ -90,6 +90,8 @@ def _environment() -> Environment:
         "instant": instant,
         "age": age,
         "number": lambda one: f"{one:,}",
+        "rate": rate,
+        "duration": duration,
         "counted": counted,
         "shell": shlex.quote,
         "lines": lambda text: escape(printable(text, also="\n")),
@@ -97,6 +99,28 @@ def _environment() -> Environment:
         "key": lambda raw: "" if raw is None else decoded(raw, limit=KEY_LIMIT).text,
     }
     return made
+
+
+def rate(per_s: float) -> str:
+    """Return a number of requests a second for a person.
+
+    >>> [rate(one) for one in (0, 0.0031, 1.25, 9.96, 99.7, 4606.2)]
+    ['0', '0.0031', '1.2', '10', '100', '4,606']
+    """
+    return f"{per_s:,.0f}" if per_s >= 9.95 else f"{per_s:.2g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration for a person; nothing for None.
+
+    >>> [duration(one) for one in (0.0172, 0.172, 0.9996, 1.7, 59.7, 150, 6000, None)]
+    ['17 ms', '172 ms', '1 s', '1.7 s', '60 s', '2.5 min', '100 min', '']
+    """
+    if seconds is None:
+        return ""
+    if seconds < 0.9995:
+        return f"{rate(seconds * 1000)} ms"
+    return f"{rate(seconds)} s" if seconds < 99.5 else f"{rate(seconds / 60)} min"
 
 
 def _shown(value: Any) -> Any:

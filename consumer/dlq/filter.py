@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from consumer.dlq.dates import moment
+from consumer.dlq.dates import iso
 from consumer.dlq.dialects.reading import simple_name
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState
@@ -42,9 +42,20 @@ class Filter:
 
         >>> Filter(topics=frozenset({"pay"}), text="timed out").words()
         "topics pay, text 'timed out'"
+        >>> Filter(since_ms=0, until_ms=1).words()  # no part of a moment is lost
+        'since 1970-01-01T00:00:00Z, until 1970-01-01T00:00:00.001Z'
         """
         given = [(field.name, getattr(self, field.name)) for field in fields(self)]
         return ", ".join(_words(*one) for one in given if one[1] not in _NOTHING) or "all"
+
+    def ends(self) -> dict[str, str]:
+        """Return the ends of its stretch of time that it has, by their options, exact.
+
+        >>> Filter(until_ms=5).ends()
+        {'until': '1970-01-01T00:00:00.005Z'}
+        """
+        both = {"since": self.since_ms, "until": self.until_ms}
+        return {name: iso(at) for name, at in both.items() if at is not None}
 
     def takes(self, letter: Letter) -> bool:
         """Whether the letter's own fields match."""
@@ -110,5 +121,5 @@ def _words(name: str, value: Any) -> str:
     if isinstance(value, frozenset):
         return f"{name} {' or '.join(sorted(map(str, value)))}"
     if name.endswith("_ms"):
-        return f"{name.removesuffix('_ms')} {moment(value)}"
+        return f"{name.removesuffix('_ms')} {iso(value)}"
     return f"{name} {value!r}"

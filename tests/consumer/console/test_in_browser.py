@@ -89,12 +89,12 @@ def _quoted(words: str) -> str:
 
 
 @contextmanager
-def on_call(address: str) -> Iterator[OnCall]:
+def on_call(address: str, name: str = "olga") -> Iterator[OnCall]:
     """Yield an operator who has logged in."""
     with chromium() as browser:
         one = OnCall(browser, address)
         one.opens()
-        one.types("name", "olga")
+        one.types("name", name)
         one.types("password", PASSWORD)
         one.clicks_on("Log in")
         # It leads to the first page, and may do so after the next address was opened.

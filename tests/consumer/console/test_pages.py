@@ -12,17 +12,20 @@ import httpx
 import pytest
 
 from consumer.console import owed
+from consumer.journal import Journal
 from consumer.journal.pauses import Pauses
 from feedback.settings.settings import Settings, load
 from onceward.servers.ports import HOST, free_port
 from tests.consumer.console.conftest import Open
 from tests.consumer.features.dead_letters.conftest import MakeBox
+from tests.consumer.journal.samples import claim, finish, new_id
 from tests.eventually import eventually
 
 PAGES = ("", "workers", "requests", "doubts", "letters", "topics", "actions", "audit")
 OUR_SCRIPT = re.compile('<script src="/(console|brush)[.]js" defer></script>')
 # A worker that stands still for some seconds is none that has lost its lease or its heartbeat.
 STEADY: dict[str, Any] = {"redis": {"heartbeat_ttl_s": 20}, "journal": {"lease_s": 20}}
+TIMED = re.compile(r'<td class="number">[0-9.]+ m?s</td>')
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e' onload=x"
 
 
@@ -107,6 +110,10 @@ def test_what_needs_a_person_is_named_and_each_request_has_its_page(
     report = console.get(f"/audit/{_today()}")
     assert "the day" in report.text
     assert report.headers["content-security-policy"].startswith("sandbox")
+    # With the next heartbeat.
+    eventually(lambda: TIMED.search(text_of(console.get("/"))), what="its pace")
+    topics = text_of(console.get("/topics"))
+    assert TIMED.search(topics) and "a person ends doubts" in topics
     assert stage.topics["work"] in text_of(console.get("/topics"))
     for path in ("/nowhere", "/requests/none-such", "/audit/../../etc", "/requests/%0a"):
         assert console.get(path).status_code == 404, path
@@ -152,6 +159,22 @@ def test_a_server_that_is_away_is_named_and_the_rest_is_shown(
     else:
         assert page.status_code == 200 and "SUCCEEDED" in text_of(page)
     assert worker.stop() == 0
+
+
+def test_a_topic_shows_what_is_claimed_and_what_waits_for_its_next_run(
+    make_box: MakeBox, opened: Open
+) -> None:
+    settings = load(make_box("work").stage.config())
+    runs, waits = new_id(), new_id()
+    with closing(Journal(settings.journal.url, group=settings.kafka.group, worker_id="me")) as one:
+        one.apply(claims=[claim(runs), claim(waits)])
+        one.apply(finishes=[finish(waits, state="RETRYING", code="BUSY", delay_ms=3_600_000)])
+    console = opened(settings)
+    page = console.get("/topics")
+    retrying = r'<td class="number">1</td>\s*<td><a href="([^"]+)">1</a>, the next is due at 20'
+    (where,) = re.findall(retrying, page.text)
+    found = text_of(console.get(html.unescape(where)))
+    assert waits in found and runs not in found
 
 
 def test_a_dead_letter_that_kafka_does_not_take_is_no_all_clear(

@@ -133,6 +133,22 @@ def test_what_was_seen_is_sent_back_or_nothing(planted: Planted, olga: Browser) 
     assert [olga.send("/act/undo_discard", **undo).status_code for _ in range(2)] == [303, 409]
 
 
+def test_the_form_of_a_preview_previews_the_same_letters_again(
+    planted: Planted, olga: Browser
+) -> None:
+    # A field changes line breaks, a page control characters, and "two hours ago" is soon another.
+    first = olga.http.get("/choose/redrive", params={"message": "a\nb\x1b", "since": "2h"}).text
+    form = re.search(r'<form class="card".*?</form>', first, re.DOTALL)
+    assert form is not None and 'name="message"' not in form[0]
+    fields = re.findall(r'name="(\w+)" value="([^"]*)"', form[0])
+    again = olga.http.get("/choose/redrive", params=[(name, unescape(v)) for name, v in fields])
+    words = [re.search(r'<span class="filter">(.*?)</span>', one) for one in (first, again.text)]
+    assert words[0] and words[1] and words[0][1] == words[1][1]
+    everything = olga.http.get("/choose/redrive?all=yes").text
+    assert '<input type="hidden" name="all" value="yes">' in everything
+    assert re.fullmatch(r"messages a\\nb\\x1b, since [0-9T:.-]+Z", unescape(words[0][1]))
+
+
 def test_as_many_failures_are_not_the_ones_that_were_seen(planted: Planted, olga: Browser) -> None:
     one, other = "request-00000001", "request-00000002"
 
