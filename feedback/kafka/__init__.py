@@ -15,8 +15,9 @@ What callers use; none of it knows a library:
 
 The port, small Protocols that an engine fulfils: `member`, `partition_reader`, `producer`,
 `administrator`, `fencing`, `probes`. `values` and `errors` are what they take, return and raise.
-`engine` holds one of each; `engines` chooses by the settings.
+`engine` holds one of each; `engines` chooses by the settings. `in_process` has those of brokers in
+this process.
 
 The engines: `kafka_python`, and `confluent` with librdkafka, which leaves to the first what it has
-not.
+not. `memory` is a broker and an engine in this process, for tests alone.
 """

@@ -1,0 +1,316 @@
+"""A member of a group, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import count
+from typing import TypeVar
+
+from feedback.clock import monotonic_s
+from feedback.kafka.errors import KafkaFault, PartitionsFailed, TopicAbsent, TopicRefused
+from feedback.kafka.member import ANSWER_S, HAND_OVER_S, PartitionOwner
+from feedback.kafka.memory.broker import MemoryBroker
+from feedback.kafka.memory.group import NOBODY, GroupSeat, GroupWord, MemoryGroup
+from feedback.kafka.values import Away, Partition
+from feedback.records.envelope import Record
+from feedback.settings.settings import KafkaSection
+
+Answer = TypeVar("Answer")
+
+READ = "Read"
+# Their order is that of the joining, so the same test gives the same partitions.
+_NUMBERS = count(1)
+
+
+class MemoryMember:
+    """See `feedback.kafka.member.GroupMember`.
+
+    Args:
+        broker: the broker of this address.
+        settings: the group.
+        topics: the topics to subscribe to.
+        owner: hears of partitions that come and go, within `poll` and `close`.
+    """
+
+    def __init__(
+        self,
+        broker: MemoryBroker,
+        settings: KafkaSection,
+        topics: Sequence[str],
+        owner: PartitionOwner,
+    ) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._topics = frozenset(topics)
+        self._owner = owner
+        self._seat: GroupSeat | None = None
+        self._generation = NOBODY
+        self._next: dict[Partition, int] = {}
+        self._ends: dict[Partition, int] = {}
+        self._paused: set[Partition] = set()
+        self._turn = 0
+        self._is_coordinated = self._is_stable = self._is_closed = False
+        self._lost_s, self._lost_why = float("-inf"), ""
+        broker.ask("connect", lambda: None, limit_s=ANSWER_S)
+
+    def poll(self, timeout_s: float, *, max_records: int) -> list[Record]:
+        """Return new records."""
+        until_s = monotonic_s() + timeout_s
+        while True:
+            self._follow_group()
+            with self._broker.changed:
+                records = self._fetched(max_records) if self._broker.is_up else []
+                now_s = monotonic_s()
+                if records or now_s >= until_s:
+                    return records
+                if not self._is_behind(now_s):
+                    self._broker.wait(self._wait_s(now_s, until_s))
+
+    def _wait_s(self, now_s: float, until_s: float) -> float:
+        removal_s = self._broker.group(self._settings.group).next_removal_s()
+        # A member that has to be removed by then is removed by the next one that is seen.
+        return min(until_s, max(removal_s, now_s + 0.001)) - now_s
+
+    # the group -----------------------------------------------------------------------------------
+
+    def _group(self) -> MemoryGroup:
+        return self._broker.group(self._settings.group, READ)
+
+    def _word(self, now_s: float) -> GroupWord:
+        """Return the next step in the group; for callers with the broker's lock."""
+        if self._seat is None:
+            return GroupWord.LOST
+        return self._group().word_for(self._seat, self._generation, now_s=now_s)
+
+    def _is_behind(self, now_s: float) -> bool:
+        if not self._topics or not self._broker.is_up:
+            return False
+        return self._word(now_s) not in {GroupWord.GO_ON, GroupWord.WAIT}
+
+    def _follow_group(self) -> None:
+        """Take all steps that the group asks for; the owner hears of them outside of the lock."""
+        while True:
+            with self._broker.changed:
+                if not self._is_reached():
+                    return
+                word = self._word(monotonic_s())
+            self._is_stable = word is GroupWord.GO_ON
+            match word:
+                case GroupWord.GO_ON | GroupWord.WAIT:
+                    return
+                case GroupWord.LEARN:
+                    self._learn()
+                case GroupWord.LOST:
+                    self._lose()
+                    self._join()
+                case GroupWord.JOIN:
+                    if not self._is_cooperative:
+                        self._give_up({*self._next})
+                    self._join()
+
+    def _is_reached(self) -> bool:
+        """Whether the broker answers now; note why it does not."""
+        self._is_coordinated = self._broker.is_up
+        if not self._is_coordinated:
+            self._lost_s, self._lost_why = monotonic_s(), self._broker.state.value
+            self._is_stable = False
+        return self._is_coordinated and bool(self._topics)
+
+    @property
+    def _is_cooperative(self) -> bool:
+        return self._settings.assignor == "cooperative"
+
+    def _join(self) -> None:
+        with self._broker.changed:
+            now_s = monotonic_s()
+            group = self._group()
+            if self._seat is None:
+                self._seat = GroupSeat(
+                    member_id=f"{self._settings.client_id}-{next(_NUMBERS):09}",
+                    topics=self._topics,
+                    is_cooperative=self._is_cooperative,
+                    still_s=self._settings.max_poll_interval_s,
+                    seen_s=now_s,
+                )
+            group.join(self._seat, self._next.keys(), now_s=now_s)
+            self._broker.changed.notify_all()
+
+    def _learn(self) -> None:
+        """Take the partitions of the new generation, and give up the others."""
+        with self._broker.changed:
+            if self._seat is None or self._word(monotonic_s()) is not GroupWord.LEARN:
+                return
+            self._generation = self._group().generation
+            assigned = self._seat.assigned
+        moved = self._next.keys() - assigned
+        if moved:
+            self._give_up(moved)
+        self._take(assigned - self._next.keys())
+        if moved:
+            # Their next owners get them in the generation after this one.
+            self._join()
+
+    def _take(self, new: frozenset[Partition]) -> None:
+        with self._broker.changed:
+            offsets = self._group().offsets
+            self._next |= {one: offsets.get(one, 0) for one in new}
+        # An eager member hears of each assignment, an empty one included.
+        if new or not self._is_cooperative:
+            self.pause(self._owner.take(new))
+
+    def _give_up(self, partitions: Collection[Partition]) -> None:
+        if not partitions:
+            return
+        again = self._owner.give_up(frozenset(partitions))
+        if again:
+            self._owner.given_up(again, self._refusal_of(again))
+        self._drop(partitions)
+
+    def _refusal_of(self, again: Mapping[Partition, int]) -> str:
+        """Commit for the next owner; return why that failed, in a word."""
+        try:
+            self._commit("hand_over", again, limit_s=HAND_OVER_S)
+        except KafkaFault as error:
+            return type(error).__name__
+        return ""
+
+    def _lose(self) -> None:
+        """Hear that the partitions are another's by now."""
+        self._seat, self._generation = None, NOBODY
+        lost = frozenset(self._next)
+        if lost:
+            again = self._owner.give_up(lost)
+            if again:
+                self._owner.given_up(again, "lost")
+            self._drop(lost)
+
+    def _drop(self, partitions: Collection[Partition]) -> None:
+        for one in [*partitions]:
+            self._next.pop(one, None)
+            self._ends.pop(one, None)
+            self._paused.discard(one)
+
+    # records -------------------------------------------------------------------------------------
+
+    def _fetched(self, most: int) -> list[Record]:
+        """Return records of one partition after the other; for callers with the broker's lock."""
+        wanted = sorted(self._next.keys() - self._paused)
+        self._turn += 1
+        begin = self._turn % len(wanted) if wanted else 0
+        found: list[Record] = []
+        refused: dict[Partition, TopicRefused] = {}
+        for one in wanted[begin:] + wanted[:begin]:
+            try:
+                log = self._broker.log(one, READ)
+            except TopicAbsent:
+                continue  # it was deleted, and the group will say so
+            except TopicRefused as error:
+                refused[one] = error
+                continue
+            if not log.begin <= self._next[one] <= log.end:
+                self._next[one] = log.begin
+            records, self._next[one] = log.read(
+                self._next[one], most=0 if refused else most - len(found), committed_only=True
+            )
+            self._ends[one] = log.end
+            found += records
+        if refused and not found:
+            why = next(iter(refused.values()))
+            raise PartitionsFailed(str(why), refused).because(why.fault)
+        return found
+
+    def is_coordinated(self) -> bool:
+        """Whether a broker coordinates the group."""
+        return self._is_coordinated
+
+    def is_stable(self) -> bool:
+        """Whether the group is stable with this member in it."""
+        return self._is_stable
+
+    def why_away(self, *, since_s: float) -> Away:
+        """Return why no connection was made."""
+        return Away(self._lost_why if self._lost_s >= since_s else "")
+
+    def assigned(self) -> frozenset[Partition]:
+        """Return the partitions that are this member's now."""
+        return frozenset(self._next)
+
+    def paused(self) -> frozenset[Partition]:
+        """Return those of its partitions that are paused."""
+        return frozenset(self._paused)
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Return no records of these partitions from the next poll on."""
+        self._paused.update(self._next.keys() & {*partitions})
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        """Return records of these partitions again."""
+        self._paused.difference_update([*partitions])
+
+    def seek(self, offsets: Mapping[Partition, int]) -> None:
+        """Read on from these offsets."""
+        self._next |= {one: at for one, at in offsets.items() if one in self._next}
+
+    def position(self, partition: Partition) -> int:
+        """Return the next offset to read."""
+        return self._next.get(partition, -1)
+
+    def is_read(self, partition: Partition) -> bool:
+        """Whether a partition was read to its end."""
+        end = self._ends.get(partition)
+        return end is not None and self._next[partition] >= end
+
+    # questions -----------------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit the next offset to read of each partition."""
+        self._commit("commit", offsets, limit_s=ANSWER_S)
+
+    def _commit(self, call: str, offsets: Mapping[Partition, int], *, limit_s: float) -> None:
+        seat, generation, kept = self._seat, self._generation, dict(offsets)
+        if not kept:
+            return
+        self._broker.ask(
+            call,
+            lambda: self._group().commit(seat, generation, kept),
+            limit_s=limit_s,
+            changes=True,
+        )
+
+    def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """Return the committed offset of each partition."""
+        offsets = self._asked("committed", lambda: dict(self._group().offsets))
+        return {one: offsets.get(one, 0) for one in partitions}
+
+    def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        """Return the partitions of topics."""
+        with self._broker.changed:
+            return {**dict.fromkeys(topics, 0), **self._broker.counts(topics)}
+
+    def topics(self) -> frozenset[str]:
+        """Return the names of all topics."""
+        return self._asked("topics", lambda: frozenset(self._broker.counts([*self._broker.topics])))
+
+    def _asked(self, call: str, question: Callable[[], Answer]) -> Answer:
+        return self._broker.ask(call, question, limit_s=ANSWER_S)
+
+    def broker_version(self) -> str:
+        """Return nothing: there is no protocol."""
+        return ""
+
+    def close(self) -> None:
+        """Leave the group."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._give_up({*self._next})
+        seat, self._seat = self._seat, None
+        if seat is None:
+            return
+        group = self._broker.group(self._settings.group)
+        try:
+            self._broker.ask("close", lambda: group.leave(seat), limit_s=ANSWER_S, changes=True)
+        except KafkaFault:
+            # Nobody sends its heartbeats any more.
+            seat.seen_s, seat.still_s = monotonic_s(), self._settings.session_timeout_s
+            raise
