@@ -98,6 +98,18 @@ class MemoryBroker(BrokerPresence):
             self.changed.notify_all()
         return stored
 
+    def delete_records(self, partition: Partition, before: int) -> None:
+        """Delete the records of a partition before an offset, as retention does."""
+        with self.changed:
+            self.log(partition).delete_before(before)
+            self.changed.notify_all()
+
+    def remove(self, partition: Partition, offset: int) -> None:
+        """Remove one record, as compaction does; its offset stays."""
+        with self.changed:
+            self.log(partition).remove(offset)
+            self.changed.notify_all()
+
     @contextmanager
     def transaction(self) -> Iterator[MemoryTransaction]:
         """Yield a transaction, which is committed after the block, and aborted where that fails."""
@@ -124,6 +136,24 @@ class MemoryBroker(BrokerPresence):
                 for log in self.known(topic).logs
                 for record in log.read(log.begin, most=log.end, committed_only=True)[0]
             ]
+
+    def limit(self, kind: Guarded, name: str, *operations: str) -> None:
+        """Let the user do this alone with a thing, as `READ`; nothing where none is named."""
+        with self.changed:
+            self.rights.limit(kind, name, *operations)
+            self.changed.notify_all()
+
+    def allow(self, kind: Guarded, name: str, *operations: str) -> None:
+        """Let the user do this too with a thing."""
+        with self.changed:
+            self.rights.allow(kind, name, *operations)
+            self.changed.notify_all()
+
+    def free(self, kind: Guarded, name: str) -> None:
+        """Let the user do with a thing as with any that no right names."""
+        with self.changed:
+            self.rights.free(kind, name)
+            self.changed.notify_all()
 
     def expel(self, group: str) -> None:
         """Remove the members of a group, as after a long silence; each joins at its next poll."""

@@ -39,6 +39,10 @@ class MemoryRights:
         implied = {"DESCRIBE"} if _DESCRIBE.intersection(operations) else set[str]()
         self._given[kind, name] = frozenset(operations) | implied
 
+    def allow(self, kind: Guarded, name: str, *operations: str) -> None:
+        """Let the user do this too with a thing that rights name from now on."""
+        self.limit(kind, name, *operations, *self._given.get((kind, name), ()))
+
     def free(self, kind: Guarded, name: str) -> None:
         """Forget the rights to one thing: they are again those of any other."""
         self._given.pop((kind, name), None)

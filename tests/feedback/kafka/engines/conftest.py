@@ -1,4 +1,4 @@
-"""Settings for each engine."""
+"""The grounds of the contract, and settings for each engine; `memory` has others of both."""
 
 from __future__ import annotations
 
@@ -7,19 +7,65 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.settings.settings import KafkaSection
+from onceward.servers.ports import HOST, free_port
+from tests.feedback.kafka.engines.grounds import Ground, RealGround
+from tests.feedback.kafka.engines.guarded import PASSWORD, USER, GuardedGround, SecuredGround
 from tests.feedback.kafka.engines.members import MakeMember, Told
 from tests.stack import Servers
 from tests.stack.restartable import Restartable
+from tests.stack.secured import SecuredKafka
+from tests.stack.secured_stack import Secured
+
+
+@pytest.fixture(scope="module")
+def broker(secured: Secured) -> SecuredKafka:
+    """Return the secured broker, which has a user of these tests."""
+    secured.kafka.set_password(USER, PASSWORD)
+    return secured.kafka
 
 
 @pytest.fixture
-def settings(servers: Servers, engine: str, group: str) -> KafkaSection:
+def guarded(broker: SecuredKafka, engine: str) -> GuardedGround:
+    """Return a broker whose user has no right but those that a test gives."""
+    return SecuredGround(broker, engine)
+
+
+@pytest.fixture
+def ground(servers: Servers) -> Ground:
+    """Return the broker that all tests share."""
+    return RealGround(servers.kafka)
+
+
+@pytest.fixture
+def mortal(mortal_broker: Restartable) -> Ground:
+    """Return a broker that may fail."""
+    return RealGround(mortal_broker.address, mortal_broker)
+
+
+@pytest.fixture
+def nobody(engine: str) -> KafkaSection:
+    """Return settings for a broker that never was there."""
+    given = {"bootstrap_servers": f"{HOST}:{free_port()}", "client": engine}
+    return KafkaSection.model_validate(given)
+
+
+@pytest.fixture
+def settings(ground: Ground, engine: str, group: str) -> KafkaSection:
     """Return settings for the shared broker."""
+    return _settings(ground, engine, group)
+
+
+@pytest.fixture
+def mortal_settings(mortal: Ground, engine: str, group: str) -> KafkaSection:
+    """Return settings for the broker that may fail."""
+    return _settings(mortal, engine, group)
+
+
+def _settings(ground: Ground, engine: str, group: str) -> KafkaSection:
     return KafkaSection.model_validate(
-        {"bootstrap_servers": servers.kafka, "client": engine, "group": group}
+        {"bootstrap_servers": ground.address, "client": engine, "group": group}
     )
 
 
@@ -37,10 +83,8 @@ def make_member(settings: KafkaSection) -> Iterator[MakeMember]:
 
 
 @pytest.fixture
-def name(mortal_broker: Restartable) -> str:
-    """Return a topic there."""
+def name(mortal: Ground) -> str:
+    """Return a topic of the broker that may fail."""
     made = f"topic-{uuid.uuid4().hex}"
-    with KafkaAdminClient(bootstrap_servers=mortal_broker.address) as admin:
-        admin.create_topics([NewTopic(made, 1, 1)])
-        admin.wait_for_topics([made])
+    mortal.make_topic(made, 1)
     return made

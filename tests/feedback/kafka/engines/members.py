@@ -12,9 +12,7 @@ from kafka import KafkaProducer
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.confluent import connection, topic_counts
 from feedback.kafka.engines import engine_of
-from feedback.kafka.kafka_python.fence import KafkaPythonFences
 from feedback.kafka.member import GroupMember, PartitionOwner
-from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings import sections
@@ -58,9 +56,9 @@ class Told:
         self.given_up.append(revoked)
         return {one: offset for one, offset in self.again.items() if one in revoked}
 
-    def poll(self, timeout_s: float = POLL_S) -> list[Record]:
+    def poll(self, timeout_s: float | None = None) -> list[Record]:
         """Poll once."""
-        return self.member.poll(timeout_s, max_records=MOST)
+        return self.member.poll(POLL_S if timeout_s is None else timeout_s, max_records=MOST)
 
     def read(self, count: int) -> list[Record]:
         """Poll until so many records came."""
@@ -98,20 +96,3 @@ def write(bootstrap_servers: str, topic: str, values: Sequence[bytes], **given: 
         producer.send(topic, value, **{"partition": 0} | given)
     producer.flush()
     producer.close()
-
-
-def plant_odd_name(settings: KafkaSection, topic: str) -> None:
-    """Write a record with a header whose name is not UTF-8, and a mark before it."""
-
-    class Name(str):
-        """A header's name that is encoded into other bytes."""
-
-        def encode(self, *_: object) -> bytes:
-            return b"na\xffe"
-
-    fences = KafkaPythonFences(settings)
-    fence = fences.fence(f"odd-{settings.group}")
-    fence.take([(topic, 0)])
-    odd = Outgoing(topic, 0, b"k", b"odd", ((Name("name"), b"1"), ("after", b"2")))
-    assert fence.write(topic, 0, [odd], before_each=lambda: None) == [None]
-    fences.close()

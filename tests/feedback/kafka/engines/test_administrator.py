@@ -14,9 +14,8 @@ from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import KafkaFault, TopicAbsent, TopicExists
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
-from tests.feedback.kafka.engines.members import LIMIT_S, MakeMember, write
-from tests.stack import Servers
-from tests.transactions import Transactions
+from tests.feedback.kafka.engines.grounds import Ground
+from tests.feedback.kafka.engines.members import LIMIT_S, MakeMember
 
 MakeTopic = Callable[..., str]
 VALUES = [b"1", b"2", b"3"]
@@ -59,17 +58,6 @@ def test_a_topic_is_made_described_and_deleted(admin: Administrator, group: str)
     assert described(admin, name).topic_id != first.topic_id
 
 
-def test_both_engines_say_the_same(
-    admin: Administrator, settings: KafkaSection, topic: MakeTopic
-) -> None:
-    name = topic(2)
-    other = engine_of(settings.model_copy(update={"client": "kafka-python"}))
-    with closing(other.administrator(settings, LIMIT_S)) as theirs:
-        assert admin.cluster_id() == theirs.cluster_id() != ""
-        assert described(admin, name) == described(theirs, name)
-        assert {name} <= admin.topics() <= theirs.topics()
-
-
 def test_what_is_asked_of_nothing_is_not_asked(admin: Administrator) -> None:
     assert admin.describe([]) == {}
     assert admin.configs([], ["cleanup.policy"]) == {}
@@ -83,12 +71,12 @@ def test_a_name_that_is_none_is_refused(admin: Administrator) -> None:
     assert "nvalid" in refused.words
 
 
-def test_the_marks_of_a_partition(admin: Administrator, topic: MakeTopic, servers: Servers) -> None:
+def test_the_marks_of_a_partition(admin: Administrator, topic: MakeTopic, ground: Ground) -> None:
     name = topic(2)
     place, empty = (name, 0), (name, 1)
-    write(servers.kafka, name, VALUES, timestamp_ms=epoch_ms() - 60_000)
+    ground.write(name, VALUES, timestamp_ms=epoch_ms() - 60_000)
     now_ms = epoch_ms()
-    with Transactions(servers.kafka) as foreign:
+    with ground.transactions() as foreign:
         foreign.write(name, b"open")
         assert admin.offsets([place, empty], OffsetMark.BEGIN) == {place: 0, empty: 0}
         assert admin.offsets([place, empty], OffsetMark.END) == {place: 4, empty: 0}

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import pytest
-from kafka.admin import KafkaAdminClient
 
 from feedback.records.envelope import NULL_HEADER
-from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
+from tests.feedback.kafka.engines.grounds import READ_NAME, Ground
 from tests.feedback.kafka.engines.members import (
     LIMIT_S,
-    POLL_S,
     MakeMember,
     look_often,
-    plant_odd_name,
-    write,
 )
-from tests.stack import Servers
-from tests.transactions import Transactions
 
 MakeTopic = Callable[..., str]
 VALUES = [b"%d" % number for number in range(20)]
 
 
 def test_records_come_in_order_and_a_commit_says_where_the_next_member_goes_on(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers
+    make_member: MakeMember, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(1)
     place = (name, 0)
-    write(servers.kafka, name, VALUES)
+    ground.write(name, VALUES)
     first = make_member(name)
     found = first.read(len(VALUES))
     assert [(one.offset, one.value) for one in found] == list(enumerate(VALUES))
@@ -49,11 +42,11 @@ def test_records_come_in_order_and_a_commit_says_where_the_next_member_goes_on(
 
 
 def test_its_position_is_behind_offsets_without_a_record(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers
+    make_member: MakeMember, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(2)
-    write(servers.kafka, name, [b"there"])
-    with Transactions(servers.kafka) as foreign:
+    ground.write(name, [b"there"])
+    with ground.transactions() as foreign:
         foreign.write(name, b"never was")
         foreign.abort()
     one = make_member(name)
@@ -68,11 +61,11 @@ def test_its_position_is_behind_offsets_without_a_record(
 
 
 def test_a_partition_with_an_open_transaction_is_not_read_to_its_end(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers
+    make_member: MakeMember, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(1)
-    write(servers.kafka, name, [b"there"])
-    with Transactions(servers.kafka) as foreign:
+    ground.write(name, [b"there"])
+    with ground.transactions() as foreign:
         foreign.write(name, b"not yet")
         one = make_member(name)
         assert len(one.read(1)) == 1
@@ -84,7 +77,7 @@ def test_a_partition_with_an_open_transaction_is_not_read_to_its_end(
 
 
 def test_paused_partitions_bring_nothing_and_miss_nothing(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers
+    make_member: MakeMember, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(3)
     one = make_member(name)
@@ -92,10 +85,10 @@ def test_paused_partitions_bring_nothing_and_miss_nothing(
     one.member.pause([(name, 0), (name, 1), ("another", 7)])
     assert one.member.paused() == {(name, 0), (name, 1)}
     for number in range(3):
-        write(servers.kafka, name, VALUES, partition=number)
+        ground.write(name, VALUES, partition=number)
     assert {found.partition for found in one.read(len(VALUES))} == {2}
     # While they rest what was fetched of them grows old, and more is written.
-    write(servers.kafka, name, VALUES, partition=0)
+    ground.write(name, VALUES, partition=0)
     for _ in range(40):
         assert one.poll() == []
     one.member.resume([(name, 0), ("another", 7)])
@@ -108,11 +101,11 @@ def test_paused_partitions_bring_nothing_and_miss_nothing(
 
 
 def test_a_partition_that_its_owner_wants_paused_brings_no_record_before(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers
+    make_member: MakeMember, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(2)
     for number in range(2):
-        write(servers.kafka, name, VALUES, partition=number)
+        ground.write(name, VALUES, partition=number)
     one = make_member(name)
     one.paused.add((name, 1))
     assert {found.partition for found in one.read(len(VALUES))} == {0}
@@ -124,11 +117,11 @@ def test_a_partition_that_its_owner_wants_paused_brings_no_record_before(
 
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_seek_holds_even_when_the_partition_has_only_just_come(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers, is_paused: bool
+    make_member: MakeMember, topic: MakeTopic, ground: Ground, is_paused: bool
 ) -> None:
     name = topic(1)
     place = (name, 0)
-    write(servers.kafka, name, VALUES)
+    ground.write(name, VALUES)
     one = make_member(name)
     # Within the poll that brings it the owner hears of it.
     one.paused = {place} if is_paused else set()
@@ -141,28 +134,26 @@ def test_a_seek_holds_even_when_the_partition_has_only_just_come(
     assert [found.offset for found in one.read(2)] == [18, 19]
 
 
-def test_headers_are_any_bytes(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers, settings: KafkaSection
-) -> None:
+def test_headers_are_any_bytes(make_member: MakeMember, topic: MakeTopic, ground: Ground) -> None:
     name = topic(1)
-    write(servers.kafka, name, [b"v"], headers=[("a", b""), ("a", b"\xff"), ("é", b"1")])
-    write(servers.kafka, name, [b"v"], headers=[("a", NULL_HEADER), ("b", b"2")])
-    plant_odd_name(settings, name)
-    write(servers.kafka, name, [b"last"], key=b"")
+    ground.write(name, [b"v"], headers=[("a", b""), ("a", b"\xff"), ("é", b"1")])
+    ground.write(name, [b"v"], headers=[("a", NULL_HEADER), ("b", b"2")])
+    ground.write_odd_name(name)
+    ground.write(name, [b"last"], key=b"")
     found = make_member(name).read(4)
     assert [one.offset for one in found][:2] == [0, 1]
     assert found[0].headers == (("a", b""), ("a", b"\xff"), ("é", b"1"))
     assert found[1].headers == (("a", NULL_HEADER), ("b", b"2"))
-    assert found[2].headers == (("na\ufffde", b"1"), ("after", b"2"))
+    assert found[2].headers == ((READ_NAME, b"1"), ("after", b"2"))
     assert (found[2].value, found[2].key) == (b"odd", b"k")
     assert (found[3].value, found[3].headers, found[3].key) == (b"last", (), b"")
 
 
 def test_a_topic_that_is_not_there_is_no_fault_and_its_neighbour_is_read(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers
+    make_member: MakeMember, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(2)
-    write(servers.kafka, name, VALUES)
+    ground.write(name, VALUES)
     one = make_member(name, f"{name}-missing")
     assert len(one.read(len(VALUES))) == len(VALUES)
     asked = [name, f"{name}-missing"]
@@ -181,7 +172,7 @@ def test_a_topic_that_is_not_there_is_no_fault_and_its_neighbour_is_read(
 def test_a_topic_that_is_deleted_is_seen_and_one_that_is_there_is_never_missed(
     make_member: MakeMember,
     topic: MakeTopic,
-    servers: Servers,
+    ground: Ground,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     look_often(monkeypatch)
@@ -195,8 +186,7 @@ def test_a_topic_that_is_deleted_is_seen_and_one_that_is_there_is_never_missed(
         ),
         timeout_s=LIMIT_S,
     )
-    with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
-        admin.delete_topics([gone])
+    ground.delete_topic(gone)
 
     def is_seen() -> bool:
         assert one.poll() == []
@@ -205,21 +195,3 @@ def test_a_topic_that_is_deleted_is_seen_and_one_that_is_there_is_never_missed(
         return counts[gone] == 0
 
     eventually(is_seen, timeout_s=LIMIT_S)
-
-
-def test_a_fork_that_touches_nothing_does_no_harm(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers
-) -> None:
-    name = topic(1)
-    write(servers.kafka, name, VALUES)
-    one = make_member(name)
-    assert len(one.read(len(VALUES))) == len(VALUES)
-    child = os.fork()
-    if not child:
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    one.member.commit({(name, 0): 3})
-    write(servers.kafka, name, VALUES)
-    assert len(one.read(len(VALUES))) == len(VALUES)
-    assert one.member.committed([(name, 0)]) == {(name, 0): 3}
-    assert one.poll(POLL_S) == []

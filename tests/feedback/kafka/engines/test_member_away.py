@@ -11,11 +11,10 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.member import ANSWER_S
 from feedback.settings.settings import KafkaSection
-from onceward.servers.ports import HOST, free_port
 from tests.eventually import eventually
-from tests.feedback.kafka.engines.members import LIMIT_S, Told, write
+from tests.feedback.kafka.engines.grounds import Ground
+from tests.feedback.kafka.engines.members import LIMIT_S, Told
 from tests.rounds import in_time
-from tests.stack.restartable import Restartable
 
 pytestmark = pytest.mark.waits
 
@@ -24,10 +23,9 @@ SLACK_S = 15.0
 
 
 @pytest.fixture
-def told(mortal_broker: Restartable, engine: str, name: str, group: str) -> Iterator[Told]:
+def told(mortal_settings: KafkaSection, name: str) -> Iterator[Told]:
     """Yield a member that has the topic's partition."""
-    given = {"bootstrap_servers": mortal_broker.address, "client": engine, "group": group}
-    made = Told(KafkaSection.model_validate(given), name)
+    made = Told(mortal_settings, name)
     made.join(1)
     yield made
     made.close()
@@ -38,11 +36,9 @@ def _fails(call: object) -> None:
         call()  # type: ignore[operator]
 
 
-def test_each_call_ends_in_time_and_says_so(
-    mortal_broker: Restartable, told: Told, name: str
-) -> None:
+def test_each_call_ends_in_time_and_says_so(mortal: Ground, told: Told, name: str) -> None:
     place, began_s = (name, 0), time.monotonic()
-    with mortal_broker.down():
+    with mortal.down():
         eventually(lambda: not told.poll() and not told.member.is_coordinated(), timeout_s=LIMIT_S)
         # The group's state is told once a second, the failed connections by themselves.
         eventually(lambda: not told.poll() and told.member.why_away(since_s=began_s).reason)
@@ -54,25 +50,22 @@ def test_each_call_ends_in_time_and_says_so(
         told.member.resume([place])
         told.member.seek({place: 0})
         assert told.poll() == []
-    write(mortal_broker.address, name, [b"after"])
+    mortal.write(name, [b"after"])
     assert [one.value for one in told.read(1)] == [b"after"]
     eventually(lambda: told.poll() == [] and told.member.is_coordinated(), timeout_s=LIMIT_S)
     told.member.commit({place: 1})
     assert told.member.committed([place]) == {place: 1}
 
 
-def test_leaving_a_group_that_is_away_ends_in_time(mortal_broker: Restartable, told: Told) -> None:
-    with mortal_broker.down():
+def test_leaving_a_group_that_is_away_ends_in_time(mortal: Ground, told: Told) -> None:
+    with mortal.down():
         eventually(lambda: not told.poll() and not told.member.is_coordinated(), timeout_s=LIMIT_S)
         in_time(told.close, limit_s=ANSWER_S + SLACK_S)
 
 
-def test_a_broker_that_never_was_there_is_said_in_time(engine: str) -> None:
-    given = {"bootstrap_servers": f"{HOST}:{free_port()}", "client": engine}
-    settings = KafkaSection.model_validate(given)
-
+def test_a_broker_that_never_was_there_is_said_in_time(nobody: KafkaSection) -> None:
     def make() -> None:
         with pytest.raises(KafkaUnavailable, match=r"REFUSED|refused"):
-            Told(settings, "t")
+            Told(nobody, "t")
 
     in_time(make, limit_s=ANSWER_S + SLACK_S)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.eventually import eventually
-from tests.feedback.kafka.engines.members import ENGINES, LIMIT_S, MakeMember, write
-from tests.stack import Servers
+from tests.feedback.kafka.engines.grounds import Ground
+from tests.feedback.kafka.engines.members import LIMIT_S, MakeMember
 
 pytestmark = pytest.mark.waits
 
@@ -19,11 +19,11 @@ VALUES = [b"%d" % number for number in range(10)]
 
 @pytest.mark.parametrize("assignor", ["eager", "cooperative"])
 def test_partitions_that_are_taken_away_are_read_again_from_where_their_owner_says(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers, assignor: str
+    make_member: MakeMember, topic: MakeTopic, ground: Ground, assignor: str
 ) -> None:
     name = topic(2)
     for number in range(2):
-        write(servers.kafka, name, VALUES, partition=number)
+        ground.write(name, VALUES, partition=number)
     first = make_member(name, assignor=assignor)
     assert len(first.read(2 * len(VALUES))) == 2 * len(VALUES)
     # All are in hand and committed; from 6 on none has run.
@@ -50,7 +50,7 @@ def test_partitions_that_are_taken_away_are_read_again_from_where_their_owner_sa
 
 @pytest.mark.parametrize("assignor", ["eager", "cooperative"])
 def test_a_partition_that_was_paused_when_it_went_is_read_when_it_comes_back(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers, assignor: str
+    make_member: MakeMember, topic: MakeTopic, ground: Ground, assignor: str
 ) -> None:
     name = topic(2)
     both = [(name, 0), (name, 1)]
@@ -70,39 +70,23 @@ def test_a_partition_that_was_paused_when_it_went_is_read_when_it_comes_back(
     assert moved not in first.member.paused()
     first.member.resume(first.member.paused())
     for _, number in both:
-        write(servers.kafka, name, VALUES, partition=number)
+        ground.write(name, VALUES, partition=number)
     assert {one.partition for one in first.read(2 * len(VALUES))} == {0, 1}
 
 
-def test_members_of_both_libraries_share_a_group(
-    make_member: MakeMember, topic: MakeTopic, engine: str
-) -> None:
-    name = topic(2)
-    (other,) = {*ENGINES} - {engine}
-    ours, theirs = make_member(name), make_member(name, client=other)
-
-    def is_shared() -> bool:
-        ours.poll(0.02), theirs.poll(0.02)
-        return len(ours.member.assigned()) == len(theirs.member.assigned()) == 1
-
-    eventually(is_shared, timeout_s=LIMIT_S)
-    theirs.close()
-    ours.join(2)
-
-
 def test_a_member_that_stands_still_loses_its_partitions_hears_of_it_and_comes_back(
-    make_member: MakeMember, topic: MakeTopic, servers: Servers
+    make_member: MakeMember, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(1)
-    place = (name, 0)
-    still = make_member(name, max_poll_interval_s=6.0, session_timeout_s=6.0)
+    place, still_s = (name, 0), ground.shortest_still_s
+    still = make_member(name, max_poll_interval_s=still_s, session_timeout_s=still_s)
     still.join(1)
     other = make_member(name)
     until_s = time.monotonic() + LIMIT_S
     while not other.member.assigned():
         other.poll(0.1)
         assert time.monotonic() < until_s
-    write(servers.kafka, name, VALUES)
+    ground.write(name, VALUES)
     found = other.read(len(VALUES))
     other.member.commit({place: len(VALUES)})
     assert len(found) == len(VALUES)

@@ -15,10 +15,9 @@ from feedback.kafka.scan import KafkaScan
 from feedback.kafka.writer import KafkaWriter
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
+from tests.feedback.kafka.engines.grounds import Ground
 from tests.feedback.kafka.engines.members import LIMIT_S
 from tests.rounds import in_time
-from tests.stack import Servers
-from tests.stack.restartable import Restartable
 
 pytestmark = pytest.mark.waits
 
@@ -27,11 +26,9 @@ SLACK_S = 15.0
 
 
 @pytest.fixture
-def where(mortal_broker: Restartable, engine: str) -> KafkaSection:
+def where(mortal_settings: KafkaSection) -> KafkaSection:
     """Return settings for a broker that may fail."""
-    return KafkaSection.model_validate(
-        {"bootstrap_servers": mortal_broker.address, "client": engine}
-    )
+    return mortal_settings
 
 
 @pytest.fixture
@@ -60,10 +57,10 @@ def values(where: KafkaSection, topic: str) -> list[bytes | None]:
 
 
 def test_what_a_dead_broker_did_not_acknowledge_may_be_there(
-    mortal_broker: Restartable, where: KafkaSection, writer: KafkaWriter, name: str
+    mortal: Ground, where: KafkaSection, writer: KafkaWriter, name: str
 ) -> None:
     assert written(writer, record(name, b"before")) == [None]
-    with mortal_broker.down():
+    with mortal.down():
         (error,) = written(writer, record(name, b"meanwhile"))
         assert isinstance(error, NotAcknowledged)
     eventually(lambda: writer.write([record(name, b"after")]) == [None], timeout_s=LIMIT_S)
@@ -73,10 +70,10 @@ def test_what_a_dead_broker_did_not_acknowledge_may_be_there(
 
 
 def test_what_a_broker_that_stands_still_did_not_acknowledge_is_not_called_refused(
-    mortal_broker: Restartable, where: KafkaSection, writer: KafkaWriter, name: str
+    mortal: Ground, where: KafkaSection, writer: KafkaWriter, name: str
 ) -> None:
     assert written(writer, record(name, b"before")) == [None]
-    with mortal_broker.paused():
+    with mortal.paused():
         said = written(writer, record(name, b"1"), record(name, b"2"))
         assert [type(one) for one in said] == [NotAcknowledged] * 2
     eventually(lambda: writer.write([record(name, b"after")]) == [None], timeout_s=LIMIT_S)
@@ -84,29 +81,29 @@ def test_what_a_broker_that_stands_still_did_not_acknowledge_is_not_called_refus
 
 
 def test_a_record_that_expired_within_the_library_may_be_there(
-    mortal_broker: Restartable, where: KafkaSection, name: str
+    mortal: Ground, where: KafkaSection, name: str
 ) -> None:
     producer: BatchProducer = engine_of(where).producer(where, TIMEOUT_S)
     assert producer.partitions(name) == 1
-    with mortal_broker.paused():
+    with mortal.paused():
         sent = producer.send(record(name), 0)
         assert isinstance(sent.result(TIMEOUT_S + SLACK_S), NotAcknowledged)
     producer.close(1.0)
 
 
 def test_a_producer_that_is_closed_meanwhile_waits_no_longer_than_it_is_told(
-    mortal_broker: Restartable, where: KafkaSection, name: str
+    mortal: Ground, where: KafkaSection, name: str
 ) -> None:
     producer: BatchProducer = engine_of(where).producer(where, TIMEOUT_S)
     assert producer.partitions(name) == 1
-    with mortal_broker.paused():
+    with mortal.paused():
         sent = producer.send(record(name), 0)
         in_time(lambda: producer.close(1.0), limit_s=1.0 + SLACK_S)
         assert isinstance(sent.result(0.1), NotAcknowledged)
 
 
 def test_a_topic_that_is_not_there_is_not_made_by_writing(
-    settings: KafkaSection, topic: Callable[..., str], servers: Servers
+    settings: KafkaSection, topic: Callable[..., str]
 ) -> None:
     missing = f"missing-{uuid.uuid4().hex}"
     writer = KafkaWriter(settings, timeout_s=TIMEOUT_S)

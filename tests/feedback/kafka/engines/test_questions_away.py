@@ -15,11 +15,10 @@ from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.partition_reader import ReadingPlan
 from feedback.settings.settings import KafkaSection
-from onceward.servers.ports import HOST, free_port
 from tests.eventually import eventually
-from tests.feedback.kafka.engines.members import LIMIT_S, POLL_S, write
+from tests.feedback.kafka.engines.grounds import Ground
+from tests.feedback.kafka.engines.members import LIMIT_S, POLL_S
 from tests.rounds import in_time
-from tests.stack.restartable import Restartable
 
 pytestmark = pytest.mark.waits
 
@@ -29,13 +28,10 @@ PLAN = ReadingPlan(65_536, 65_536, connect_s=LIMITED_S)
 
 
 def test_each_question_ends_in_time_and_says_so(
-    mortal_broker: Restartable, engine: str, name: str, group: str
+    mortal: Ground, mortal_settings: KafkaSection, name: str, group: str
 ) -> None:
     place = (name, 0)
-    settings = KafkaSection.model_validate(
-        {"bootstrap_servers": mortal_broker.address, "client": engine, "group": group}
-    )
-    admin = engine_of(settings).administrator(settings, LIMITED_S)
+    admin = engine_of(mortal_settings).administrator(mortal_settings, LIMITED_S)
     assert admin.offsets([place], OffsetMark.END) == {place: 0}
     questions: list[Callable[[], object]] = [
         admin.cluster_id,
@@ -57,7 +53,7 @@ def test_each_question_ends_in_time_and_says_so(
         with pytest.raises(KafkaFault):
             call()
 
-    with mortal_broker.down():
+    with mortal.down():
         for call in questions + requests:
             in_time(partial(fails, call), limit_s=2 * LIMITED_S + SLACK_S)
     for call in questions:
@@ -74,18 +70,15 @@ def _answers(call: Callable[[], object]) -> bool:
 
 
 def test_a_reader_waits_says_why_and_goes_on(
-    mortal_broker: Restartable, engine: str, name: str
+    mortal: Ground, mortal_settings: KafkaSection, name: str
 ) -> None:
     place = (name, 0)
-    settings = KafkaSection.model_validate(
-        {"bootstrap_servers": mortal_broker.address, "client": engine}
-    )
-    write(mortal_broker.address, name, [b"before"])
-    reader = engine_of(settings).reader(settings, PLAN)
+    mortal.write(name, [b"before"])
+    reader = engine_of(mortal_settings).reader(mortal_settings, PLAN)
     reader.assign({place: 0})
     eventually(lambda: reader.poll(POLL_S, max_records=9), timeout_s=LIMIT_S)
     began_s = time.monotonic()
-    with mortal_broker.down():
+    with mortal.down():
         eventually(
             lambda: (
                 reader.poll(POLL_S, max_records=9) == [] and reader.why_away(since_s=began_s).reason
@@ -96,20 +89,17 @@ def test_a_reader_waits_says_why_and_goes_on(
         assert reader.poll(POLL_S, max_records=9) == []
         assert reader.position(place) == 1
         assert reader.why_away(since_s=began_s).fault is None
-    write(mortal_broker.address, name, [b"after"])
+    mortal.write(name, [b"after"])
     found = eventually(lambda: reader.poll(POLL_S, max_records=9), timeout_s=LIMIT_S)
     assert [one.value for one in found] == [b"after"]
     reader.close()
 
 
-def test_a_broker_that_never_was_there_is_said_in_time(engine: str) -> None:
-    settings = KafkaSection.model_validate(
-        {"bootstrap_servers": f"{HOST}:{free_port()}", "client": engine}
-    )
-    chosen = engine_of(settings)
+def test_a_broker_that_never_was_there_is_said_in_time(nobody: KafkaSection) -> None:
+    chosen = engine_of(nobody)
     for connect in (
-        lambda: chosen.administrator(settings, LIMITED_S),
-        lambda: chosen.reader(settings, PLAN),
+        lambda: chosen.administrator(nobody, LIMITED_S),
+        lambda: chosen.reader(nobody, PLAN),
     ):
 
         def make(connect: Callable[[], object] = connect) -> None:
@@ -119,12 +109,11 @@ def test_a_broker_that_never_was_there_is_said_in_time(engine: str) -> None:
         in_time(make, limit_s=LIMITED_S + SLACK_S)
 
 
-def test_a_topic_is_not_made_while_nobody_answers(mortal_broker: Restartable, engine: str) -> None:
-    settings = KafkaSection.model_validate(
-        {"bootstrap_servers": mortal_broker.address, "client": engine}
-    )
-    admin = engine_of(settings).administrator(settings, LIMITED_S)
+def test_a_topic_is_not_made_while_nobody_answers(
+    mortal: Ground, mortal_settings: KafkaSection
+) -> None:
+    admin = engine_of(mortal_settings).administrator(mortal_settings, LIMITED_S)
     name = f"late-{uuid.uuid4().hex}"
-    with mortal_broker.paused(), pytest.raises(KafkaFault):
+    with mortal.paused(), pytest.raises(KafkaFault):
         admin.make({name: NewTopic(1, 1)})
     admin.close()

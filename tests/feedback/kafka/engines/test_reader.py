@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
 
 from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import OffsetGone
@@ -16,9 +14,8 @@ from feedback.kafka.values import Partition
 from feedback.records.envelope import NULL_HEADER, Record
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
-from tests.feedback.kafka.engines.members import LIMIT_S, POLL_S, plant_odd_name, write
-from tests.stack import Servers
-from tests.transactions import Transactions
+from tests.feedback.kafka.engines.grounds import READ_NAME, Ground
+from tests.feedback.kafka.engines.members import LIMIT_S, POLL_S
 
 MakeTopic = Callable[..., str]
 MakeReader = Callable[..., PartitionReader]
@@ -60,11 +57,11 @@ def await_position(reader: PartitionReader, place: Partition, position: int) -> 
 
 
 def test_it_reads_from_where_it_is_told_to_and_again_from_elsewhere(
-    make_reader: MakeReader, topic: MakeTopic, servers: Servers
+    make_reader: MakeReader, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(2)
     for number in range(2):
-        write(servers.kafka, name, VALUES, partition=number)
+        ground.write(name, VALUES, partition=number)
     reader = make_reader()
     reader.assign({(name, 0): 15, (name, 1): 18})
     found = read(reader, 7)
@@ -76,14 +73,14 @@ def test_it_reads_from_where_it_is_told_to_and_again_from_elsewhere(
 
 
 def test_what_is_left_out_is_not_read_until_it_is_assigned_again(
-    make_reader: MakeReader, topic: MakeTopic, servers: Servers
+    make_reader: MakeReader, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(2)
     reader = make_reader()
     reader.assign({(name, 0): 0, (name, 1): 0})
     reader.leave_out((name, 0))
     for number in range(2):
-        write(servers.kafka, name, VALUES, partition=number)
+        ground.write(name, VALUES, partition=number)
     assert {one.partition for one in read(reader, len(VALUES))} == {1}
     for _ in range(10):
         assert reader.poll(POLL_S, max_records=99) == []
@@ -92,11 +89,11 @@ def test_what_is_left_out_is_not_read_until_it_is_assigned_again(
 
 
 def test_it_leaves_out_aborted_transactions_and_ends_before_an_open_one(
-    make_reader: MakeReader, topic: MakeTopic, servers: Servers
+    make_reader: MakeReader, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(1)
     place = (name, 0)
-    with Transactions(servers.kafka) as first, Transactions(servers.kafka) as second:
+    with ground.transactions() as first, ground.transactions() as second:
         first.write(name, b"aborted")
         first.abort()
         second.write(name, b"open")
@@ -125,12 +122,11 @@ def test_an_empty_partition_has_an_end_and_no_records(
 
 
 def test_offsets_that_are_gone_are_said_or_skipped(
-    make_reader: MakeReader, topic: MakeTopic, servers: Servers
+    make_reader: MakeReader, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(1)
-    write(servers.kafka, name, VALUES)
-    with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
-        admin.delete_records({TopicPartition(name, 0): 12})
+    ground.write(name, VALUES)
+    ground.delete_records((name, 0), 12)
     reader = make_reader()
     for gone in (3, 2000):
         reader.assign({(name, 0): gone})
@@ -144,10 +140,10 @@ def test_offsets_that_are_gone_are_said_or_skipped(
 
 
 def test_a_topic_that_is_not_there_is_silent_and_its_neighbour_is_read(
-    make_reader: MakeReader, topic: MakeTopic, servers: Servers
+    make_reader: MakeReader, topic: MakeTopic, ground: Ground
 ) -> None:
     name = topic(1)
-    write(servers.kafka, name, VALUES)
+    ground.write(name, VALUES)
     reader = make_reader()
     reader.assign({(f"{name}-missing", 0): 0, (name, 0): 0, (name, 7): 0})
     assert [one.value for one in read(reader, len(VALUES))] == VALUES
@@ -160,15 +156,14 @@ def test_a_topic_that_is_not_there_is_silent_and_its_neighbour_is_read(
 def test_any_record_is_given_as_it_is(
     make_reader: MakeReader,
     topic: MakeTopic,
-    servers: Servers,
-    settings: KafkaSection,
+    ground: Ground,
     committed_only: bool,
 ) -> None:
     name = topic(1)
     # Larger than what one fetch is to bring.
-    write(servers.kafka, name, [bytes(900_000)], key=b"", headers=[("a", b"\xff"), ("é", b"")])
-    write(servers.kafka, name, [b""], headers=[("a", NULL_HEADER)])
-    plant_odd_name(settings, name)
+    ground.write(name, [bytes(900_000)], key=b"", headers=[("a", b"\xff"), ("é", b"")])
+    ground.write(name, [b""], headers=[("a", NULL_HEADER)])
+    ground.write_odd_name(name)
     reader = make_reader(committed_only=committed_only)
     reader.assign({(name, 0): 0})
     large, null, odd = read(reader, 3)
@@ -176,5 +171,5 @@ def test_any_record_is_given_as_it_is(
     assert large.headers == (("a", b"\xff"), ("é", b""))
     assert large.timestamp_ms > 0
     assert (null.key, null.value, null.headers) == (None, b"", (("a", NULL_HEADER),))
-    assert odd.headers == (("na\ufffde", b"1"), ("after", b"2"))
+    assert odd.headers == ((READ_NAME, b"1"), ("after", b"2"))
     assert (odd.value, odd.key) == (b"odd", b"k")

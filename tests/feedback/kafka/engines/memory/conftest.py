@@ -1,0 +1,70 @@
+"""Brokers in memory, in the place of the real ones."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from feedback.kafka.memory.engine import memory_broker
+from feedback.settings.settings import KafkaSection
+from tests.feedback.kafka.engines import members, test_questions_away, test_reader
+from tests.feedback.kafka.engines.grounds import Ground, MemoryGround
+from tests.feedback.kafka.engines.guarded import GuardedGround, GuardedMemory
+
+# Enough for a broker that comes back at once, and little for each call that waits in vain.
+LONGEST_WAIT_S = 0.02
+POLL_S = 0.005
+
+
+@pytest.fixture(autouse=True)
+def short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an idle poll end soon: here nothing is under way that it could wait for."""
+    for module in (members, test_reader, test_questions_away):
+        monkeypatch.setattr(module, "POLL_S", POLL_S)
+
+
+@pytest.fixture
+def engine() -> str:
+    """Return the setting's default: the address chooses."""
+    return "auto"
+
+
+@pytest.fixture
+def ground() -> Iterator[Ground]:
+    """Yield a broker in memory."""
+    with memory_broker(longest_wait_s=LONGEST_WAIT_S) as broker:
+        yield MemoryGround(broker)
+
+
+@pytest.fixture
+def guarded() -> Iterator[GuardedGround]:
+    """Yield a broker in memory whose user has no right but those that a test gives."""
+    with memory_broker(allows_all=False, longest_wait_s=LONGEST_WAIT_S) as broker:
+        yield GuardedMemory(broker)
+
+
+@pytest.fixture
+def mortal(ground: Ground) -> Ground:
+    """Return the same: no other test uses it."""
+    return ground
+
+
+@pytest.fixture
+def nobody() -> Iterator[KafkaSection]:
+    """Yield settings for a broker that never was there."""
+    with memory_broker(longest_wait_s=LONGEST_WAIT_S) as broker, broker.down():
+        yield KafkaSection(bootstrap_servers=broker.address)
+
+
+@pytest.fixture
+def topic(ground: Ground) -> Callable[..., str]:
+    """Return a factory `topic(partitions=4)` of new topics."""
+
+    def create(partitions: int = 4) -> str:
+        name = f"topic-{uuid.uuid4().hex}"
+        ground.make_topic(name, partitions)
+        return name
+
+    return create

@@ -1,0 +1,3 @@
+"""Partitions that come and go, in memory."""
+
+from tests.feedback.kafka.engines.test_member_group import *  # noqa: F403
