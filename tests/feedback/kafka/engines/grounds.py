@@ -171,7 +171,7 @@ class MemoryGround:
 
     def write_odd_name(self, topic: str) -> None:
         """Write a record with an odd header."""
-        headers = [(ODD_NAME, b"1"), ("after", b"2")]
+        headers: list[tuple[str | bytes, bytes]] = [(ODD_NAME, b"1"), ("after", b"2")]
         self._broker.append(topic, b"odd", key=b"k", headers=headers)
 
     @contextmanager

@@ -1,0 +1,3 @@
+"""One writer of a name, in memory."""
+
+from tests.feedback.kafka.engines.test_fences import *  # noqa: F403
