@@ -1,19 +1,16 @@
-"""Whole topics read once, on the real broker: bounded, in pages, and resumable."""
+"""Whole topics read once: bounded, in pages, and resumable."""
 
-import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from kafka import KafkaProducer
 
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
 from feedback.kafka import scan as kafka_scan
 from feedback.kafka.scan import KafkaScan, OffsetSpan, resumed
 from feedback.settings.settings import KafkaSection
-from onceward.servers.ports import HOST, free_port
+from tests.feedback.kafka.engines.grounds import Ground, SpreadRecord
 from tests.left_open import left_open
-from tests.stack import Servers
 
 MakeTopic = Callable[..., str]
 # The broker forgets what is old.
@@ -21,8 +18,8 @@ BEGAN_MS = epoch_ms()
 
 
 @pytest.fixture
-def kafka(servers: Servers, engine: str) -> KafkaSection:
-    return KafkaSection(bootstrap_servers=servers.kafka, client=engine, group="unused")
+def kafka(settings: KafkaSection) -> KafkaSection:
+    return settings
 
 
 @pytest.fixture
@@ -31,18 +28,14 @@ def scan(kafka: KafkaSection) -> Iterator[KafkaScan]:
         yield made
 
 
-@pytest.fixture
-def producer(servers: Servers) -> Iterator[KafkaProducer]:
-    made = KafkaProducer(bootstrap_servers=servers.kafka)
-    yield made
-    made.close()
-
-
-def fill(producer: KafkaProducer, name: str, count: int, *, partitions: int = 1) -> None:
-    for number in range(count):
-        value = b"%d" % number
-        producer.send(name, value, partition=number % partitions, timestamp_ms=BEGAN_MS + number)
-    producer.flush()
+def fill(ground: Ground, name: str, count: int, *, partitions: int = 1) -> None:
+    ground.spread(
+        name,
+        (
+            SpreadRecord(b"%d" % number, number % partitions, BEGAN_MS + number)
+            for number in range(count)
+        ),
+    )
 
 
 def values(scan: KafkaScan, spans: kafka_scan.OffsetSpans) -> list[int]:
@@ -51,10 +44,10 @@ def values(scan: KafkaScan, spans: kafka_scan.OffsetSpans) -> list[int]:
 
 
 def test_all_partitions_are_read_up_to_where_they_ended_at_the_beginning(
-    scan: KafkaScan, producer: KafkaProducer, topic: MakeTopic
+    scan: KafkaScan, ground: Ground, topic: MakeTopic
 ) -> None:
     name, empty = topic(3), topic(1)
-    fill(producer, name, 2500, partitions=2)
+    fill(ground, name, 2500, partitions=2)
     spans = scan.spans([name, empty, "no-such-topic"])
     assert spans == {
         (name, 0): OffsetSpan(0, 1250),
@@ -62,7 +55,7 @@ def test_all_partitions_are_read_up_to_where_they_ended_at_the_beginning(
         (name, 2): OffsetSpan(0, 0),
         (empty, 0): OffsetSpan(0, 0),
     }
-    fill(producer, name, 10)  # too late
+    fill(ground, name, 10)  # too late
     pages = list(scan.pages(spans))
     assert sorted(int(one.value or b"") for page in pages for one in page.records) == [*range(2500)]
     assert max(len(page.records) for page in pages) <= kafka_scan.PAGE_RECORDS
@@ -71,10 +64,10 @@ def test_all_partitions_are_read_up_to_where_they_ended_at_the_beginning(
 
 
 def test_a_scan_that_was_cut_off_goes_on_where_it_was(
-    scan: KafkaScan, kafka: KafkaSection, producer: KafkaProducer, topic: MakeTopic
+    scan: KafkaScan, kafka: KafkaSection, ground: Ground, topic: MakeTopic
 ) -> None:
     name = topic(2)
-    fill(producer, name, 3000, partitions=2)
+    fill(ground, name, 3000, partitions=2)
     spans = scan.spans([name])
     first = next(scan.pages(spans))
     with KafkaScan(kafka) as another:
@@ -83,19 +76,17 @@ def test_a_scan_that_was_cut_off_goes_on_where_it_was(
 
 
 def test_the_same_topics_can_be_read_again_from_their_beginning(
-    scan: KafkaScan, producer: KafkaProducer, topic: MakeTopic
+    scan: KafkaScan, ground: Ground, topic: MakeTopic
 ) -> None:
     name = topic(2)
-    fill(producer, name, 20, partitions=2)
+    fill(ground, name, 20, partitions=2)
     for _ in range(2):
         assert values(scan, scan.spans([name])) == [*range(20)]
 
 
-def test_a_scan_begins_at_a_time(
-    scan: KafkaScan, producer: KafkaProducer, topic: MakeTopic
-) -> None:
+def test_a_scan_begins_at_a_time(scan: KafkaScan, ground: Ground, topic: MakeTopic) -> None:
     name = topic(1)
-    fill(producer, name, 10)
+    fill(ground, name, 10)
     assert scan.spans([name], since_ms=BEGAN_MS + 7) == {(name, 0): OffsetSpan(7, 10)}
     assert scan.spans([name], since_ms=-5) == {(name, 0): OffsetSpan(0, 10)}
     late = scan.spans([name], since_ms=BEGAN_MS + 10)
@@ -104,23 +95,14 @@ def test_a_scan_begins_at_a_time(
 
 
 def test_what_a_failed_transaction_wrote_is_left_out_unless_it_is_wanted(
-    scan: KafkaScan, kafka: KafkaSection, servers: Servers, topic: MakeTopic
+    scan: KafkaScan, kafka: KafkaSection, ground: Ground, topic: MakeTopic
 ) -> None:
     name = topic(1)
-    producer = KafkaProducer(
-        bootstrap_servers=servers.kafka, transactional_id=f"t-{uuid.uuid4().hex}"
-    )
-    try:
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.send(name, b"1")
-        producer.commit_transaction()
-        producer.begin_transaction()
-        producer.send(name, b"2")
-        producer.flush()
-        producer.abort_transaction()
-    finally:
-        producer.close()
+    with ground.transactions() as foreign:
+        foreign.write(name, b"1")
+        foreign.commit()
+        foreign.write(name, b"2")
+        foreign.abort()
     assert values(scan, scan.spans([name])) == [1]
     with KafkaScan(kafka, committed_only=False) as all_of_it:
         assert values(all_of_it, all_of_it.spans([name])) == [1, 2]
@@ -131,8 +113,7 @@ def test_topics_are_named(scan: KafkaScan, topic: MakeTopic) -> None:
     assert name in scan.topics()
 
 
-def test_a_broker_that_is_away_is_said(engine: str) -> None:
-    nobody = KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}", client=engine, group="unused")
+def test_a_broker_that_is_away_is_said(nobody: KafkaSection) -> None:
     with left_open(), KafkaScan(nobody, timeout_s=1.0) as scan:
         with pytest.raises(KafkaUnavailable, match="Kafka at"):
             scan.topics()
@@ -152,12 +133,12 @@ def test_a_partition_that_gives_nothing_is_not_waited_for_for_ever(
 
 
 def test_a_scan_is_used_again_while_the_topic_grows(
-    scan: KafkaScan, producer: KafkaProducer, topic: MakeTopic
+    scan: KafkaScan, ground: Ground, topic: MakeTopic
 ) -> None:
     name = topic(2)
     for turn in range(1, 16):
-        fill(producer, name, 200, partitions=2)
+        fill(ground, name, 200, partitions=2)
         spans = scan.spans([name])
         # What comes now is fetched with the rest, and belongs to the next reading.
-        fill(producer, name, 200, partitions=2)
+        fill(ground, name, 200, partitions=2)
         assert len(values(scan, spans)) == 400 * turn - 200

@@ -1,11 +1,9 @@
-"""Records that are written on a real broker, and what is said of those that are not."""
+"""Records that are written, and what is said of those that are not."""
 
 import os
 from collections.abc import Callable, Iterator
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
-from kafka.admin import KafkaAdminClient
 
 from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
 from feedback.kafka.reader import read_record
@@ -13,17 +11,16 @@ from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import NULL_HEADER
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import KafkaSection
-from onceward.servers.ports import HOST, free_port
+from tests.feedback.kafka.engines.grounds import Ground
 from tests.left_open import left_open
 from tests.rounds import in_time
-from tests.stack import Servers
 
 TIMEOUT_S = 60.0
 
 
 @pytest.fixture
-def kafka(servers: Servers, engine: str) -> KafkaSection:
-    return KafkaSection(bootstrap_servers=servers.kafka, client=engine, group="unused")
+def kafka(settings: KafkaSection) -> KafkaSection:
+    return settings
 
 
 @pytest.fixture
@@ -65,7 +62,7 @@ def test_key_value_and_headers_arrive_as_they_were_given(
 
 
 def test_a_null_header_stays_null_when_its_record_is_written_on(
-    servers: Servers, kafka: KafkaSection, writer: KafkaWriter, topic: Callable[..., str]
+    ground: Ground, kafka: KafkaSection, writer: KafkaWriter, topic: Callable[..., str]
 ) -> None:
     name = topic(1)
     headers = (("null", NULL_HEADER), ("empty", b""))
@@ -78,12 +75,7 @@ def test_a_null_header_stays_null_when_its_record_is_written_on(
         None,
         None,
     ]
-    with KafkaConsumer(bootstrap_servers=servers.kafka, consumer_timeout_ms=20_000) as plain:
-        place = TopicPartition(name, 0)
-        plain.assign([place])
-        plain.seek(place, 0)
-        for _ in range(3):
-            assert next(plain).headers == [("null", None), ("empty", b"")]
+    assert ground.headers(name, 3) == [[("null", None), ("empty", b"")]] * 3
 
 
 def test_a_record_goes_to_its_partition_and_where_there_is_none_to_any(
@@ -95,13 +87,9 @@ def test_a_record_goes_to_its_partition_and_where_there_is_none_to_any(
 
 
 def test_one_that_is_too_large_is_told_apart_and_the_others_are_written(
-    writer: KafkaWriter, servers: Servers
+    writer: KafkaWriter, topic: Callable[..., str]
 ) -> None:
-    name = f"small-{os.urandom(8).hex()}"
-    with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
-        made = {"num_partitions": 1, "replication_factor": 1}
-        admin.create_topics({name: {**made, "configs": {"max.message.bytes": "500"}}})
-        admin.wait_for_topics([name])
+    name = topic(1, configs={"max.message.bytes": "500"})
     sizes = (10, 1000, 20, 2_000_000, 30)
     said = writer.write([one(name, value=os.urandom(size)) for size in sizes])
     assert [type(error) for error in said] == [
@@ -129,8 +117,7 @@ def test_a_topic_that_is_not_there_costs_one_wait_and_not_the_others(
     writer.close()
 
 
-def test_without_a_broker_nothing_is_written_and_that_is_said_in_time(engine: str) -> None:
-    nobody = KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}", client=engine, group="unused")
+def test_without_a_broker_nothing_is_written_and_that_is_said_in_time(nobody: KafkaSection) -> None:
     with left_open():
         writer = KafkaWriter(nobody, timeout_s=1.0)
         said = in_time(lambda: writer.write([one("a"), one("a"), one("b")]), limit_s=6.0)

@@ -1,4 +1,4 @@
-"""The grounds of the contract, and settings for each engine; `memory` has others of both."""
+"""Grounds that fail or refuse, and members; `memory` has others."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from contextlib import ExitStack
 import pytest
 
 from feedback.settings.settings import KafkaSection
-from onceward.servers.ports import HOST, free_port
-from tests.feedback.kafka.engines.grounds import Ground, RealGround
+from tests.feedback.kafka.engines.grounds import Ground, RealGround, settings_at
 from tests.feedback.kafka.engines.guarded import PASSWORD, USER, GuardedGround, SecuredGround
 from tests.feedback.kafka.engines.members import MakeMember, Told
-from tests.stack import Servers
 from tests.stack.restartable import Restartable
 from tests.stack.secured import SecuredKafka
 from tests.stack.secured_stack import Secured
@@ -33,40 +31,15 @@ def guarded(broker: SecuredKafka, engine: str) -> GuardedGround:
 
 
 @pytest.fixture
-def ground(servers: Servers) -> Ground:
-    """Return the broker that all tests share."""
-    return RealGround(servers.kafka)
-
-
-@pytest.fixture
 def mortal(mortal_broker: Restartable) -> Ground:
     """Return a broker that may fail."""
     return RealGround(mortal_broker.address, mortal_broker)
 
 
 @pytest.fixture
-def nobody(engine: str) -> KafkaSection:
-    """Return settings for a broker that never was there."""
-    given = {"bootstrap_servers": f"{HOST}:{free_port()}", "client": engine}
-    return KafkaSection.model_validate(given)
-
-
-@pytest.fixture
-def settings(ground: Ground, engine: str, group: str) -> KafkaSection:
-    """Return settings for the shared broker."""
-    return _settings(ground, engine, group)
-
-
-@pytest.fixture
 def mortal_settings(mortal: Ground, engine: str, group: str) -> KafkaSection:
     """Return settings for the broker that may fail."""
-    return _settings(mortal, engine, group)
-
-
-def _settings(ground: Ground, engine: str, group: str) -> KafkaSection:
-    return KafkaSection.model_validate(
-        {"bootstrap_servers": ground.address, "client": engine, "group": group}
-    )
+    return settings_at(mortal.address, engine, group)
 
 
 @pytest.fixture

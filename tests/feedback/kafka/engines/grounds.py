@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from kafka import TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.kafka.kafka_python.fence import KafkaPythonFences
@@ -14,6 +14,7 @@ from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.transaction import MemoryTransaction, TransactionState
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.values import Partition
+from feedback.records.envelope import NullHeader
 from feedback.settings.settings import KafkaSection
 from tests.feedback.kafka.engines.members import write
 from tests.stack.restartable import Restartable
@@ -21,6 +22,24 @@ from tests.transactions import Transactions
 
 # A header's name that is not UTF-8, and how it is read.
 ODD_NAME, READ_NAME = b"na\xffe", "na\ufffde"
+
+
+# Appends a record to partition 0 and returns its offset.
+Produce = Callable[..., int]
+
+
+def settings_at(address: str, engine: str, group: str) -> KafkaSection:
+    """Return settings for a broker, an engine and a group."""
+    given = {"bootstrap_servers": address, "client": engine, "group": group}
+    return KafkaSection.model_validate(given)
+
+
+class SpreadRecord(NamedTuple):
+    """A record of any partition, with its time."""
+
+    value: bytes
+    partition: int
+    timestamp_ms: int
 
 
 class ForeignWriter(Protocol):
@@ -60,6 +79,12 @@ class Ground(Protocol):
 
     def write(self, topic: str, values: Sequence[bytes], **given: Any) -> None:
         """Write values to partition 0, or to another one."""
+
+    def spread(self, topic: str, records: Iterable[SpreadRecord]) -> None:
+        """Write many records."""
+
+    def headers(self, topic: str, count: int) -> list[list[tuple[str, bytes | None]]]:
+        """Return the headers of the first records of partition 0, as other programs read them."""
 
     def write_odd_name(self, topic: str) -> None:
         """Write a record `odd` with a header of an odd name, and one after it."""
@@ -112,6 +137,23 @@ class RealGround:
     def write(self, topic: str, values: Sequence[bytes], **given: Any) -> None:
         """Write values to partition 0, or to another one."""
         write(self.address, topic, values, **given)
+
+    def spread(self, topic: str, records: Iterable[SpreadRecord]) -> None:
+        """Write many records."""
+        producer = KafkaProducer(bootstrap_servers=self.address)
+        for value, partition, timestamp_ms in records:
+            producer.send(topic, value, partition=partition, timestamp_ms=timestamp_ms)
+        producer.flush()
+        producer.close()
+
+    def headers(self, topic: str, count: int) -> list[list[tuple[str, bytes | None]]]:
+        """Return the headers of the first records of partition 0, as kafka-python reads them."""
+        place = TopicPartition(topic, 0)
+        where = {"bootstrap_servers": self.address, "consumer_timeout_ms": 20_000}
+        with KafkaConsumer(**where) as plain:
+            plain.assign([place])
+            plain.seek(place, 0)
+            return [next(plain).headers for _ in range(count)]
 
     def write_odd_name(self, topic: str) -> None:
         """Write a record with an odd header, and a mark before it."""
@@ -168,6 +210,18 @@ class MemoryGround:
         """Write values to partition 0, or to another one."""
         for value in values:
             self._broker.append(topic, value, **given)
+
+    def spread(self, topic: str, records: Iterable[SpreadRecord]) -> None:
+        """Write many records."""
+        for value, partition, timestamp_ms in records:
+            self._broker.append(topic, value, partition=partition, timestamp_ms=timestamp_ms)
+
+    def headers(self, topic: str, count: int) -> list[list[tuple[str, bytes | None]]]:
+        """Return the headers of the first records of partition 0."""
+        return [
+            [(name, None if isinstance(one, NullHeader) else one) for name, one in record.headers]
+            for record in self._broker.records(topic)[:count]
+        ]
 
     def write_odd_name(self, topic: str) -> None:
         """Write a record with an odd header."""

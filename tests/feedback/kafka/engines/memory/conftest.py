@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
+from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.engine import memory_broker
 from feedback.settings.settings import KafkaSection
 from tests.feedback.kafka.engines import members, test_questions_away, test_reader
-from tests.feedback.kafka.engines.grounds import Ground, MemoryGround
+from tests.feedback.kafka.engines.grounds import Ground, MemoryGround, Produce
 from tests.feedback.kafka.engines.guarded import GuardedGround, GuardedMemory
 
 # Enough for a broker that comes back at once, and little for each call that waits in vain.
@@ -32,10 +34,26 @@ def engine() -> str:
 
 
 @pytest.fixture
-def ground() -> Iterator[Ground]:
+def broker() -> Iterator[MemoryBroker]:
     """Yield a broker in memory."""
-    with memory_broker(longest_wait_s=LONGEST_WAIT_S) as broker:
-        yield MemoryGround(broker)
+    with memory_broker(longest_wait_s=LONGEST_WAIT_S) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ground(broker: MemoryBroker) -> Ground:
+    """Return it."""
+    return MemoryGround(broker)
+
+
+@pytest.fixture
+def produce(broker: MemoryBroker) -> Produce:
+    """Return a function that appends a record to partition 0 and returns its offset."""
+
+    def append(topic: str, value: bytes | None, key: bytes | None = None, **given: Any) -> int:
+        return broker.append(topic, value, key=key, **given).offset
+
+    return append
 
 
 @pytest.fixture
@@ -59,12 +77,12 @@ def nobody() -> Iterator[KafkaSection]:
 
 
 @pytest.fixture
-def topic(ground: Ground) -> Callable[..., str]:
+def topic(broker: MemoryBroker) -> Callable[..., str]:
     """Return a factory `topic(partitions=4)` of new topics."""
 
-    def create(partitions: int = 4) -> str:
+    def create(partitions: int = 4, *, configs: Mapping[str, str] | None = None) -> str:
         name = f"topic-{uuid.uuid4().hex}"
-        ground.make_topic(name, partitions)
+        broker.make_topic(name, partitions, configs=configs)
         return name
 
     return create

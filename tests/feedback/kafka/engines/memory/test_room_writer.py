@@ -1,0 +1,3 @@
+"""Records that are written, in memory."""
+
+from tests.feedback.kafka.test_writer import *  # noqa: F403
