@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
 from feedback.kafka.kafka_python.fence import KafkaPythonFences
 from feedback.kafka.memory.broker import MemoryBroker
@@ -74,6 +74,12 @@ class Ground(Protocol):
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
 
+    def replicas(self, topic: str) -> list[int]:
+        """Return how many copies each partition has."""
+
+    def setting(self, topic: str, name: str) -> str:
+        """Return a setting of a topic, as the broker has it."""
+
     def delete_records(self, place: Partition, before: int) -> None:
         """Delete the records of a partition before an offset."""
 
@@ -128,6 +134,19 @@ class RealGround:
         """Delete a topic."""
         with self._admin() as admin:
             admin.delete_topics([name])
+
+    def replicas(self, topic: str) -> list[int]:
+        """Return how many copies each partition has."""
+        with self._admin() as admin:
+            (found,) = admin.describe_topics([topic])
+        return [len(one["replica_nodes"]) for one in found["partitions"]]
+
+    def setting(self, topic: str, name: str) -> str:
+        """Return a setting of a topic, as the broker has it."""
+        with self._admin() as admin:
+            wanted = ConfigResource(ConfigResourceType.TOPIC, topic, [name])
+            found = admin.describe_configs([wanted], config_filter="all")
+        return str(found["topic"][topic][name]["value"])
 
     def delete_records(self, place: Partition, before: int) -> None:
         """Delete the records of a partition before an offset."""
@@ -201,6 +220,15 @@ class MemoryGround:
         self.delete_topic = broker.delete_topic
         self.down = broker.down
         self.paused = broker.paused
+
+    def replicas(self, topic: str) -> list[int]:
+        """Return how many copies each partition has."""
+        found = self._broker.topics[topic]
+        return [found.replicas for _ in found.logs]
+
+    def setting(self, topic: str, name: str) -> str:
+        """Return a setting of a topic, as the broker has it."""
+        return self._broker.topics[topic].settings[name]
 
     def delete_records(self, place: Partition, before: int) -> None:
         """Delete the records of a partition before an offset."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from feedback.kafka import reader, scan
 from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.engine import memory_broker
 from feedback.settings.settings import KafkaSection
@@ -21,10 +22,11 @@ POLL_S = 0.005
 
 
 @pytest.fixture(autouse=True)
-def short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an idle poll end soon: here nothing is under way that it could wait for."""
-    for module in (members, test_reader, test_questions_away):
+    for module in (members, test_reader, test_questions_away, scan):
         monkeypatch.setattr(module, "POLL_S", POLL_S)
+    monkeypatch.setattr(reader, "SILENCE_S", POLL_S)
 
 
 @pytest.fixture
@@ -80,8 +82,10 @@ def nobody() -> Iterator[KafkaSection]:
 def topic(broker: MemoryBroker) -> Callable[..., str]:
     """Return a factory `topic(partitions=4)` of new topics."""
 
-    def create(partitions: int = 4, *, configs: Mapping[str, str] | None = None) -> str:
-        name = f"topic-{uuid.uuid4().hex}"
+    def create(
+        partitions: int = 4, *, name: str = "", configs: Mapping[str, str] | None = None
+    ) -> str:
+        name = name or f"topic-{uuid.uuid4().hex}"
         broker.make_topic(name, partitions, configs=configs)
         return name
 
