@@ -101,8 +101,8 @@ class MemoryLog:
 
     def delete_before(self, offset: int) -> None:
         """Forget the records before an offset, as retention does."""
-        self.begin = offset
-        self._entries[:offset] = [None] * offset
+        self.begin = min(max(offset, self.begin), self.end)
+        self._entries[: self.begin] = [None] * self.begin
 
     def remove(self, offset: int) -> None:
         """Remove one record, as compaction does: its offset stays."""

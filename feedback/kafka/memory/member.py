@@ -11,6 +11,7 @@ from feedback.kafka.errors import KafkaFault, PartitionsFailed, TopicAbsent, Top
 from feedback.kafka.member import ANSWER_S, HAND_OVER_S, PartitionOwner
 from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.group import NOBODY, GroupSeat, GroupWord, MemoryGroup
+from feedback.kafka.memory.rights import Guarded
 from feedback.kafka.values import Away, Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -285,7 +286,10 @@ class MemoryMember:
     def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
         """Return the partitions of topics."""
         with self._broker.changed:
-            return {**dict.fromkeys(topics, 0), **self._broker.counts(topics)}
+            counts, rights = self._broker.counts(topics), self._broker.rights
+            # Of a topic that may not be seen nothing is known.
+            seen = [one for one in topics if rights.may("DESCRIBE", Guarded.TOPIC, one)]
+        return {one: counts.get(one, 0) for one in seen}
 
     def topics(self) -> frozenset[str]:
         """Return the names of all topics."""

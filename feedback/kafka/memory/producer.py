@@ -37,9 +37,11 @@ class MemoryProducer:
             broker.ask("connect", lambda: None, limit_s=timeout_s)
 
     def partitions(self, topic: str) -> int:
-        """Return how many partitions a topic has."""
+        """Return how many partitions a topic has; by the last answer while the broker is away."""
         if not is_legal(topic):
             raise RecordRefused(f"InvalidTopicError {topic}")
+        if topic in self._counts and not self._broker.is_up:
+            return self._counts[topic]
         with _unacknowledged():
             self._counts[topic] = self._broker.ask(
                 "partitions",
@@ -57,9 +59,15 @@ class MemoryProducer:
             record.topic, number, NOWHERE, epoch_ms(), record.key, record.value, record.headers
         )
         sent = MemorySent(self._broker, stored, expires_s=monotonic_s() + self._timeout_s)
-        sent.hand_over(0.0)
-        self._pending = [one for one in (*self._pending, sent) if not one.is_known]
+        self._pending.append(sent)
+        # In their order: earlier ones may have found the broker away.
+        for one in self._pending:
+            one.hand_over(0.0)
+        self._forget_known()
         return sent
+
+    def _forget_known(self) -> None:
+        self._pending = [one for one in self._pending if one.is_pending]
 
     def _partition_of(self, key: bytes | None, count: int) -> int:
         self._turn += key is None
@@ -70,8 +78,8 @@ class MemoryProducer:
         until_s = monotonic_s() + timeout_s
         for one in self._pending:
             if not one.hand_over(max(0.0, until_s - monotonic_s())):
-                # The others would wait as long.
-                return
+                break  # the others would wait as long
+        self._forget_known()
 
     def close(self, timeout_s: float) -> None:
         """Close the connection."""
@@ -94,6 +102,11 @@ class MemorySent:
         self._is_carried_out = False
         self.is_known = False
         self._error: KafkaUnavailable | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it may still be handed over."""
+        return not self.is_known and monotonic_s() <= self._expires_s
 
     def hand_over(self, limit_s: float) -> bool:
         """Hand it over, unless its result is known; return whether that is known now."""

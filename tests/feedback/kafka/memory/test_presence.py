@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -14,6 +16,7 @@ from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.engine import memory_broker
 from feedback.kafka.outgoing import NotAcknowledged, Outgoing
 from feedback.kafka.producer import BatchProducer
+from feedback.kafka.writer import KafkaWriter
 from feedback.settings.settings import KafkaSection
 from tests.feedback.kafka.engines.members import MakeMember, Told
 
@@ -113,6 +116,42 @@ def test_a_record_that_nobody_waits_for_any_more_arrives_when_the_broker_goes_on
         assert isinstance(sent.result(0.0), NotAcknowledged)
         assert broker.records(TOPIC) == []
     assert [one.value for one in broker.records(TOPIC)] == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "there"),
+    [
+        pytest.param(MemoryBroker.down, [b"before", b"after"], id="down"),
+        pytest.param(MemoryBroker.paused, [b"before", b"1", b"2", b"after"], id="still"),
+        pytest.param(MemoryBroker.mute, [b"before", b"1", b"2", b"after"], id="mute"),
+    ],
+)
+def test_a_writer_calls_unknown_all_that_was_not_acknowledged(
+    broker: MemoryBroker,
+    settings: KafkaSection,
+    fault: Callable[[MemoryBroker], AbstractContextManager[None]],
+    there: list[bytes],
+) -> None:
+    broker.make_topic(TOPIC)
+    writer = KafkaWriter(settings)
+    assert writer.write([record(b"before")]) == [None]
+    with fault(broker):
+        said = writer.write([record(b"1"), record(b"2")])
+        assert [type(one) for one in said] == [NotAcknowledged] * 2
+        writer.close()
+    assert writer.write([record(b"after")]) == [None]
+    assert [one.value for one in broker.records(TOPIC)] == there
+    writer.close()
+
+
+def test_records_that_found_the_broker_away_keep_their_order(
+    broker: MemoryBroker, producer: BatchProducer
+) -> None:
+    with broker.down():
+        sent = [producer.send(record(b"%d" % number), 0) for number in range(3)]
+    sent.append(producer.send(record(b"3"), 0))
+    assert [one.result(LONG_S) for one in sent] == [None] * 4
+    assert [one.value for one in broker.records(TOPIC)] == [b"0", b"1", b"2", b"3"]
 
 
 def test_a_record_is_written_where_the_broker_is_back_in_time() -> None:
