@@ -69,7 +69,7 @@ class MemoryMember:
 
     def _wait_s(self, now_s: float, until_s: float) -> float:
         removal_s = self._broker.group(self._settings.group).next_removal_s()
-        # A member that has to be removed by then is removed by the next one that is seen.
+        # Members that stand still are removed by the polls of the others.
         return min(until_s, max(removal_s, now_s + 0.001)) - now_s
 
     # the group -----------------------------------------------------------------------------------
@@ -115,6 +115,9 @@ class MemoryMember:
         if not self._is_coordinated:
             self._lost_s, self._lost_why = monotonic_s(), self._broker.state.value
             self._is_stable = False
+            if self._seat is not None:
+                # It does not stand still: nobody hears it.
+                self._seat.seen_s = self._lost_s
         return self._is_coordinated and bool(self._topics)
 
     @property
