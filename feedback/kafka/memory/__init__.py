@@ -3,8 +3,8 @@
 `engine.memory_broker` opens one: settings with its address are served by it, in every room, and
 those with another address are not. It holds no thread, and waits for events instead of sleeping.
 
-- A client: `member`, `partition_reader`, `producer`, `administrator`, `fence`, and `probes`.
-  `engine` holds one of each.
+- A client: `member`, of its `positions`, `partition_reader`, `producer`, `administrator`, `fence`,
+  and `probes`. `engine` holds one of each.
 - The broker: `broker` has topics (`topic`, of a `log` for each partition, whose `transaction` may
   be open), groups (`group`, by the rules of `assignment`), and `rights`.
 - `presence` is the way of each request from a client to the broker, and the faults of that way: a

@@ -7,10 +7,11 @@ from itertools import count
 from typing import TypeVar
 
 from feedback.clock import monotonic_s
-from feedback.kafka.errors import KafkaFault, PartitionsFailed, TopicAbsent, TopicRefused
+from feedback.kafka.errors import KafkaFault
 from feedback.kafka.member import ANSWER_S, HAND_OVER_S, PartitionOwner
 from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.group import NOBODY, GroupSeat, GroupWord, MemoryGroup
+from feedback.kafka.memory.positions import READ, MemoryPositions
 from feedback.kafka.memory.rights import Guarded
 from feedback.kafka.values import Away, Partition
 from feedback.records.envelope import Record
@@ -18,7 +19,6 @@ from feedback.settings.settings import KafkaSection
 
 Answer = TypeVar("Answer")
 
-READ = "Read"
 # Their order is that of the joining, so the same test gives the same partitions.
 _NUMBERS = count(1)
 
@@ -46,10 +46,7 @@ class MemoryMember:
         self._owner = owner
         self._seat: GroupSeat | None = None
         self._generation = NOBODY
-        self._next: dict[Partition, int] = {}
-        self._ends: dict[Partition, int] = {}
-        self._paused: set[Partition] = set()
-        self._turn = 0
+        self._positions = MemoryPositions(broker)
         self._is_coordinated = self._is_stable = self._is_closed = False
         self._lost_s, self._lost_why = float("-inf"), ""
         broker.ask("connect", lambda: None, limit_s=ANSWER_S)
@@ -60,7 +57,7 @@ class MemoryMember:
         while True:
             self._follow_group()
             with self._broker.changed:
-                records = self._fetched(max_records) if self._broker.is_up else []
+                records = self._positions.fetched(max_records) if self._broker.is_up else []
                 now_s = monotonic_s()
                 if records or now_s >= until_s:
                     return records
@@ -106,7 +103,7 @@ class MemoryMember:
                     self._join()
                 case GroupWord.JOIN:
                     if not self._is_cooperative:
-                        self._give_up({*self._next})
+                        self._give_up(self._positions.owned)
                     self._join()
 
     def _is_reached(self) -> bool:
@@ -136,7 +133,7 @@ class MemoryMember:
                     still_s=self._settings.max_poll_interval_s,
                     seen_s=now_s,
                 )
-            group.join(self._seat, self._next.keys(), now_s=now_s)
+            group.join(self._seat, self._positions.owned, now_s=now_s)
             self._broker.changed.notify_all()
 
     def _learn(self) -> None:
@@ -146,10 +143,10 @@ class MemoryMember:
                 return
             self._generation = self._group().generation
             assigned = self._seat.assigned
-        moved = self._next.keys() - assigned
+        moved = self._positions.owned - assigned
         if moved:
             self._give_up(moved)
-        self._take(assigned - self._next.keys())
+        self._take(assigned - self._positions.owned)
         if moved:
             # Their next owners get them in the generation after this one.
             self._join()
@@ -157,7 +154,7 @@ class MemoryMember:
     def _take(self, new: frozenset[Partition]) -> None:
         with self._broker.changed:
             offsets = self._group().offsets
-            self._next |= {one: offsets.get(one, 0) for one in new}
+            self._positions.take({one: offsets.get(one, 0) for one in new})
         # An eager member hears of each assignment, an empty one included.
         if new or not self._is_cooperative:
             self.pause(self._owner.take(new))
@@ -168,7 +165,7 @@ class MemoryMember:
         again = self._owner.give_up(frozenset(partitions))
         if again:
             self._owner.given_up(again, self._refusal_of(again))
-        self._drop(partitions)
+        self._positions.drop(partitions)
 
     def _refusal_of(self, again: Mapping[Partition, int]) -> str:
         """Commit for the next owner; return why that failed, in a word."""
@@ -181,47 +178,12 @@ class MemoryMember:
     def _lose(self) -> None:
         """Hear that the partitions are another's by now."""
         self._seat, self._generation = None, NOBODY
-        lost = frozenset(self._next)
+        lost = self._positions.owned
         if lost:
             again = self._owner.give_up(lost)
             if again:
                 self._owner.given_up(again, "lost")
-            self._drop(lost)
-
-    def _drop(self, partitions: Collection[Partition]) -> None:
-        for one in [*partitions]:
-            self._next.pop(one, None)
-            self._ends.pop(one, None)
-            self._paused.discard(one)
-
-    # records -------------------------------------------------------------------------------------
-
-    def _fetched(self, most: int) -> list[Record]:
-        """Return records of one partition after the other; for callers with the broker's lock."""
-        wanted = sorted(self._next.keys() - self._paused)
-        self._turn += 1
-        begin = self._turn % len(wanted) if wanted else 0
-        found: list[Record] = []
-        refused: dict[Partition, TopicRefused] = {}
-        for one in wanted[begin:] + wanted[:begin]:
-            try:
-                log = self._broker.log(one, READ)
-            except TopicAbsent:
-                continue  # it was deleted, and the group will say so
-            except TopicRefused as error:
-                refused[one] = error
-                continue
-            if not log.begin <= self._next[one] <= log.end:
-                self._next[one] = log.begin
-            records, self._next[one] = log.read(
-                self._next[one], most=0 if refused else most - len(found), committed_only=True
-            )
-            self._ends[one] = log.end
-            found += records
-        if refused and not found:
-            why = next(iter(refused.values()))
-            raise PartitionsFailed(str(why), refused).because(why.fault)
-        return found
+            self._positions.drop(lost)
 
     def is_coordinated(self) -> bool:
         """Whether a broker coordinates the group."""
@@ -237,32 +199,31 @@ class MemoryMember:
 
     def assigned(self) -> frozenset[Partition]:
         """Return the partitions that are this member's now."""
-        return frozenset(self._next)
+        return self._positions.owned
 
     def paused(self) -> frozenset[Partition]:
         """Return those of its partitions that are paused."""
-        return frozenset(self._paused)
+        return self._positions.paused
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Return no records of these partitions from the next poll on."""
-        self._paused.update(self._next.keys() & {*partitions})
+        self._positions.pause(partitions)
 
     def resume(self, partitions: Collection[Partition]) -> None:
         """Return records of these partitions again."""
-        self._paused.difference_update([*partitions])
+        self._positions.resume(partitions)
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """Read on from these offsets."""
-        self._next |= {one: at for one, at in offsets.items() if one in self._next}
+        self._positions.seek(offsets)
 
     def position(self, partition: Partition) -> int:
         """Return the next offset to read."""
-        return self._next.get(partition, -1)
+        return self._positions.of(partition)
 
     def is_read(self, partition: Partition) -> bool:
         """Whether a partition was read to its end."""
-        end = self._ends.get(partition)
-        return end is not None and self._next[partition] >= end
+        return self._positions.is_read(partition)
 
     # questions -----------------------------------------------------------------------------------
 
@@ -310,7 +271,7 @@ class MemoryMember:
         if self._is_closed:
             return
         self._is_closed = True
-        self._give_up({*self._next})
+        self._give_up(self._positions.owned)
         seat, self._seat = self._seat, None
         if seat is None:
             return
