@@ -35,7 +35,7 @@ NO_JOURNAL = "none"
 # How long a request that was sent twice is known for sure.
 REMEMBERED_MS = 60_000
 FORGET_EVERY_S = 15.0
-PREFIX = "onceward-journal-"
+PREFIX = "onceward_journal-"
 LOCK = "lock"
 # Another one on each machine, and after each of its starts.
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
