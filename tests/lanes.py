@@ -89,6 +89,7 @@ TIMES_ALONE = 3
 OUTPUT = Path("build/tests")
 # Linux shares the processors out among sessions, by a niceness that a session has as a whole.
 SESSION_NICENESS = Path("/proc/self/autogroup")
+ONE_NICENESS_S = 0.1
 # A keeper asked to end stops its servers within this, and removes their folder.
 ORPHANS_LIMIT_S = 15.0
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -207,8 +208,14 @@ def _stand_back(niceness: int, parent_pid: int) -> None:
     # A run that is told to stop, or killed, takes its lanes with it.
     die_with(parent_pid, signal.SIGTERM)
     os.nice(niceness)
-    if SESSION_NICENESS.exists():
-        SESSION_NICENESS.write_text(str(niceness))
+    while SESSION_NICENESS.exists():
+        try:
+            SESSION_NICENESS.write_text(str(niceness))
+        except BlockingIOError:
+            # Of all who are not root together the kernel takes one of these in a tenth of a second.
+            time.sleep(ONE_NICENESS_S)
+        else:
+            return
 
 
 def run() -> NoReturn:
