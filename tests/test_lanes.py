@@ -153,3 +153,32 @@ def _start_lanes(folder: Path) -> subprocess.Popen[bytes]:
     }
     command = [sys.executable, "-c", _LANES, "not long"]
     return subprocess.Popen(command, cwd=folder, env=environment)
+
+
+class BusyFile:
+    """A file of the kernel's that takes nothing at first, as from who is not root."""
+
+    def __init__(self) -> None:
+        self.refusals = 2
+        self.taken = ""
+
+    def exists(self) -> bool:
+        return True
+
+    def write_text(self, text: str) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise BlockingIOError
+        self.taken = text
+
+
+def test_a_lane_stands_back_also_where_the_kernel_takes_no_niceness_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = BusyFile()
+    monkeypatch.setattr(lanes_module, "SESSION_NICENESS", file)
+    monkeypatch.setattr(lanes_module, "ONE_NICENESS_S", 0.0)
+    monkeypatch.setattr(lanes_module, "die_with", lambda *_: None)
+    monkeypatch.setattr(os, "nice", lambda _: 0)
+    lanes_module._stand_back(3, 1)
+    assert (file.taken, file.refusals) == ("3", 0)
