@@ -53,7 +53,17 @@ class AsyncTlsConnection(SSLConnection, AsyncTcpConnection):
                 await super().disconnect(*given, **named)
         finally:
             if writer is not None:
-                writer.transport.abort()
+                abort(writer.transport)
+
+
+def abort(transport: asyncio.WriteTransport) -> None:
+    """Close a socket at once.
+
+    Of one that was closed twice over TLS, early releases of Python 3.11 (Debian 12's) have nothing
+    left to abort, and fail; later ones do nothing then.
+    """
+    with suppress(AttributeError):
+        transport.abort()
 
 
 def async_connection_class(url: str) -> type[Connection]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from feedback.redis.async_sockets import AsyncTlsConnection
+from feedback.redis.async_sockets import AsyncTlsConnection, abort
 from onceward.servers.ports import HOST
 from tests.stack.authority import Certificate
 from tests.stack.tls_front import self_signed
@@ -69,3 +69,13 @@ def test_no_socket_is_left_of_a_connection_whose_server_does_not_close(
 
     # Else the garbage collector finds the socket of a loop that is over, and warns.
     assert asyncio.run(main()).get_extra_info("socket").fileno() == -1
+
+
+def test_one_that_was_closed_twice_has_nothing_to_abort() -> None:
+    class ClosedTwice(asyncio.WriteTransport):
+        """As of Python 3.11.2."""
+
+        def abort(self) -> None:
+            raise AttributeError("'NoneType' object has no attribute '_abort'")
+
+    abort(ClosedTwice())
