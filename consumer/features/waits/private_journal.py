@@ -104,11 +104,15 @@ class _Rows(GroupJournal):
 
 
 def _locked(folder: Path) -> int:
-    """Make the lock's file, which has its name only when it is locked; return its descriptor."""
+    """Make the lock's file, which has its name only when it is locked; return its descriptor.
+
+    Where the file system has no locks it never has, so that nobody removes the folder.
+    """
     new = folder / f"{LOCK}.new"
     descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    new.rename(folder / LOCK)
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        new.rename(folder / LOCK)
     return descriptor
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -75,3 +77,18 @@ def test_what_cannot_be_removed_keeps_no_worker_from_starting(folder: Path) -> N
     (left / "more").rmdir()
     PrivateJournal(SETTINGS).stop(1.0)
     assert [*folder.iterdir()] == []
+
+
+def test_where_no_file_can_be_locked_a_worker_starts_and_nobody_removes_its_journal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as without:
+        without.setattr(fcntl, "flock", refuse)
+        lives = PrivateJournal(SETTINGS)
+    (own,) = folder.iterdir()
+    PrivateJournal(SETTINGS).stop(1.0)
+    assert (own / "journal.db").exists()
+    lives.stop(1.0)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
 from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.engine import memory_broker
 from feedback.settings.settings import KafkaSection
-from tests.feedback.kafka.engines.members import MakeMember, Told
+from tests.feedback.kafka.engines.conftest import make_member as make_member
 
 
 @pytest.fixture
@@ -24,16 +23,3 @@ def broker() -> Iterator[MemoryBroker]:
 def settings(broker: MemoryBroker, group: str) -> KafkaSection:
     """Return settings that lead to it."""
     return KafkaSection(bootstrap_servers=broker.address, group=group)
-
-
-@pytest.fixture
-def make_member(settings: KafkaSection) -> Iterator[MakeMember]:
-    """Yield a factory of members, closed at the end; settings are the named ones, changed."""
-    with ExitStack() as ends:
-
-        def make(*topics: str, **changed: object) -> Told:
-            told = Told(settings.model_copy(update=changed), *topics)
-            ends.callback(told.close)
-            return told
-
-        yield make
