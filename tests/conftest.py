@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from onceward.servers.kafka import SOON_MISSED, Broker
-from tests import failure_report
+from tests import failure_report, time_limit
 from tests.kit.compiled_once import compile_once
 from tests.kit.databases import ReusedDatabase
 from tests.selection import in_order, mark_other_databases
@@ -30,6 +30,11 @@ settings.register_profile(
 )
 settings.load_profile("onceward")
 compile_once()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Bound what a failed test does after it."""
+    config.pluginmanager.register(time_limit)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -24,6 +24,10 @@ from tests.stack import Servers
 MakeClient = Callable[..., Client]
 MakeSettings = Callable[..., Settings]
 
+# Of tests that say nothing of Redis: a machine that stands still is no Redis that is away, and a
+# client that asked in vain may tell less.
+REDIS_S = 10.0
+
 
 # What these say of a client is said of both.
 OF_BOTH = frozenset(
@@ -80,7 +84,7 @@ def make_settings(
         return load(
             None,
             kafka={"bootstrap_servers": servers.kafka, "group": group} | (kafka or {}),
-            redis={"url": servers.redis} | (redis or {}),
+            redis={"url": servers.redis} | ({"timeout_s": REDIS_S} if redis is None else redis),
             client={"topic": own_topic} | client,
             outbox=outbox or {},
         )
