@@ -132,6 +132,7 @@ def test_a_demo_without_kafka_for_a_while_loses_no_payment_and_doubles_none(
     all_gone(tmp_path)
 
 
+@pytest.mark.long
 def test_a_demo_that_is_terminated_leaves_no_process_and_no_verdict(
     servers: Servers, tmp_path: Path
 ) -> None:

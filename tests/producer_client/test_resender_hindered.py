@@ -127,6 +127,7 @@ def test_a_topic_that_does_not_exist_holds_up_no_other(
         assert resender.ids() == [request_id]
 
 
+@pytest.mark.long
 def test_ten_thousand_that_are_lost_at_once_are_each_sent_once(
     client: Client, worker: Worker, records: Records, make_settings: MakeSettings
 ) -> None:

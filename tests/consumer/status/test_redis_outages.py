@@ -93,6 +93,7 @@ def ran_once(stage: Stage, request_ids: list[str]) -> bool:
     return sorted(run["request_id"] for run in stage.runs()) == sorted(request_ids)
 
 
+@pytest.mark.long
 def test_redis_is_killed_and_back_after_three_seconds_under_load(
     make_stage: MakeStage, servers: Servers, server: Restartable
 ) -> None:
@@ -234,6 +235,7 @@ def test_a_worker_ends_in_order_although_redis_hangs(
     all_told(stage, [runs])
 
 
+@pytest.mark.long
 def test_a_redis_that_answers_after_half_a_second_costs_neither_requests_nor_lives(
     make_stage: MakeStage, servers: Servers, redis_url: str
 ) -> None:

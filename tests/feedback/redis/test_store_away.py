@@ -397,6 +397,7 @@ def test_the_error_survives_a_process_boundary() -> None:
     assert (str(error), error.never_reached) == ("gone", True)
 
 
+@pytest.mark.long
 def test_of_thousands_of_tasks_none_waits_for_long_for_a_server_that_says_nothing(
     silent_url: str,
 ) -> None:

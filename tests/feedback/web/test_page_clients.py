@@ -56,6 +56,7 @@ def test_where_all_wait_for_their_page_the_oldest_gives_way() -> None:
     assert slowest({1: client(is_read=True), 2: client(is_read=True)}) == 1
 
 
+@pytest.mark.long
 def test_forty_clients_that_drip_cost_no_probe_its_second(server: PageServer) -> None:
     end_s = monotonic_s() + WATCHED_S
     with dripping(HOST, server.port, clients=40):

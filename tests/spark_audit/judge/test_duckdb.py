@@ -19,7 +19,13 @@ from tests.spark_audit.judge.test_histories import random_day
 Judged = dict[str, tuple[set[Finding], bool | None]]
 
 
-@pytest.mark.parametrize("day", [plant().day, random_day(11, 2_000)], ids=["planted", "random"])
+@pytest.mark.parametrize(
+    "day",
+    [
+        pytest.param(plant().day, id="planted", marks=pytest.mark.long),
+        pytest.param(random_day(11, 2_000), id="random"),
+    ],
+)
 def test_duckdb_finds_the_same(spark: SparkSession, tmp_path: Path, day: Day) -> None:
     day.write(spark, tmp_path)
     records, requests, runs = (

@@ -113,7 +113,13 @@ def test_whatever_is_odd_of_a_request_has_it_judged(spark: SparkSession, tmp_pat
     assert len(left & set(PLAIN)) < len(PLAIN) / 4
 
 
-@pytest.mark.parametrize("day", [plant().day, random_day(7, 1_500)], ids=["planted", "random"])
+@pytest.mark.parametrize(
+    "day",
+    [
+        pytest.param(plant().day, id="planted", marks=pytest.mark.long),
+        pytest.param(random_day(7, 1_500), id="random"),
+    ],
+)
 def test_findings_and_figures_are_those_of_the_whole_day(
     spark: SparkSession, tmp_path: Path, day: Day
 ) -> None:

@@ -1,5 +1,6 @@
 """The driver's own rows as a frame."""
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -30,6 +31,7 @@ def test_no_rows_are_an_empty_frame_with_its_columns(spark: SparkSession) -> Non
     assert frame.collect() == []
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_ids_are_joined_as_they_are(spark: SparkSession) -> None:
     frame = frame_of(
         spark, ((f"{number:0128d}",) for number in range(100_000)), "request_id string"

@@ -144,6 +144,7 @@ def test_a_worker_that_ends_waits_for_no_outcome(make_outlet: MakeOutlet) -> Non
     assert waiting(outlet, left) == left
 
 
+@pytest.mark.long
 def test_a_topic_that_was_deleted_is_made_again(make_outlet: MakeOutlet) -> None:
     outlet = make_outlet()
     outlet.stage.start()

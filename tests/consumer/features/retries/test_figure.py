@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from feedback.status import State
 from tests.consumer.conftest import MakeStage
 from tests.consumer.features.dead_letters.box import Box, header
@@ -36,6 +38,7 @@ class Case:
         return later
 
 
+@pytest.mark.long
 def test_it_runs_five_times_and_leaves_one_dead_letter(
     make_stage: MakeStage, servers: Servers, postgres_url: str
 ) -> None:

@@ -49,6 +49,7 @@ def test_letters_that_are_hidden_are_not_counted_as_none(secured: Secured, tmp_p
         assert "Kafka is back" not in shown.stdout, shown
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_one_of_two_topics_of_letters_that_is_hidden_is_named(
     secured: Secured, tmp_path: Path

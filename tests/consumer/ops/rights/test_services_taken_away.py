@@ -297,6 +297,7 @@ def test_a_service_that_loses_a_right_names_it_and_goes_on(
     lose_each(stage, kind, QUICK[kind])
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_registry_names_a_wait_topic_that_it_may_not_see_at_all(stage: RightsStage) -> None:
     """While it runs, at a start and with --once; a topic that is hidden is in no list of Kafka."""
