@@ -20,10 +20,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from consumer.console.entrance import OLD_FORM, Form
-from consumer.console.guard import SEE_OTHER
 from consumer.console.pages import is_number
+from consumer.console.paths import SEE_OTHER
 from consumer.console.people import Person, require_role
-from consumer.console.previews import DISCARD, REDRIVE, Confirmed, Previews, warning_of
+from consumer.console.previews import (
+    DISCARD,
+    REDRIVE,
+    Confirmed,
+    Previews,
+    asks_all_the_same,
+    warning_of,
+)
 from consumer.console.redrive_pages import RedrivePages
 from consumer.console.redrives import BackgroundRedrives
 from consumer.dlq.dates import moment
@@ -142,9 +149,12 @@ class Acts:
         redrive_id, reason, rate = _redrive_of(form), _reason_of(form), _rate_of(form)
         later = asked_anew_since(self._settings, redrive_id)
         is_said = form.get("all_the_same") == warning_of(later)
-        if not is_said and (later.names_any or not later.is_whole):
+        if not is_said and asks_all_the_same(later):
             return self._pages.stands(request, redrive_id, later)
-        work = partial(resume, self._settings, redrive_id, by=by, because=reason)
+        seen = form.get("seen")
+        if seen is None:
+            raise HTTPException(400, OLD_FORM)
+        work = partial(resume, self._settings, redrive_id, by=by, because=reason, seen=seen)
         return self._started(lambda how: work(how=how), rate)
 
     def _started(self, work: Callable[[How], Ending], rate: float | None) -> Response:
@@ -154,9 +164,12 @@ class Acts:
         return _to_redrive(redrive_id)
 
     def _pause_redrive(self, request: Request, form: Form, by: str) -> Response:
-        redrive_id = _redrive_of(form)
-        if not self._redrives.pause(redrive_id):
+        redrive_id, reason = _redrive_of(form), _reason_of(form)
+        if not self._redrives.is_at_work(redrive_id):
             raise HTTPException(409, f"redrive {redrive_id} is not at work in this console")
+        with closing(redrives_of(self._settings)) as rows:
+            rows.note_pause(redrive_id, by=by, reason=reason)
+        self._redrives.pause(redrive_id)
         return _to_redrive(redrive_id)
 
     def _cancel_redrive(self, request: Request, form: Form, by: str) -> Response:
@@ -231,7 +244,7 @@ class Acts:
         said = ""
         if now.seen != confirmed.seen:
             said = f"It has changed since you looked: {confirmed.count:,} then, {now.count:,} now."
-        elif now.later.names_any and "all_the_same" not in form:
+        elif asks_all_the_same(now.later) and "all_the_same" not in form:
             said = "Say that you want it all the same: later requests may have done their work."
         return self._pages.chosen(request, kind, None, now, said=said, status=409) if said else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 from itertools import chain
@@ -14,20 +14,21 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consumer.console.acts import Acts
 from consumer.console.entrance import Entrance
-from consumer.console.guard import LOGIN, LOGOUT, PageGuard
+from consumer.console.guard import PageGuard
 from consumer.console.live import LiveStreams
 from consumer.console.pages import ConsolePages
+from consumer.console.paths import LOGIN, LOGOUT
 from consumer.console.people import NotAllowed
 from consumer.console.previews import Previews
 from consumer.console.redrive_pages import RedrivePages
 from consumer.console.redrives import BackgroundRedrives
 from consumer.console.rendering import Page, Templates
-from feedback.errors import ExitCode, OncewardError
+from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.logs import EventLog
 from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import Settings
@@ -76,19 +77,23 @@ class GuardedHeaders:
         await self._within(scope, receive, guarded)
 
 
-def app(settings: Settings, ending: asyncio.Event | None = None) -> ASGIApp:
+def app(
+    settings: Settings, ending: asyncio.Event | None = None, *, file: str | None = None
+) -> ASGIApp:
     """Return the console of a group.
 
     Args:
         ending: set when the process is to end, which ends the streams.
+        file: of the settings, which the commands on the pages name; None where the environment
+            alone has them.
 
     Raises:
         NotAvailable, SettingsError: see `Entrance`.
     """
-    templates = Templates(settings.kafka.group)
+    templates = Templates(settings.kafka.group, file)
     entrance = Entrance(settings.console)
     guard = PageGuard(entrance, templates, LiveStreams(ending or asyncio.Event()))
-    pages = ConsolePages(settings, templates)
+    pages = ConsolePages(settings, templates, file=file)
     redrives, previews = BackgroundRedrives(), Previews(settings)
     redrive_pages = RedrivePages(settings, templates, redrives=redrives, previews=previews)
     acts = Acts(settings, redrives, previews, pages=redrive_pages, show=pages.with_payload)
@@ -108,6 +113,7 @@ def app(settings: Settings, ending: asyncio.Event | None = None) -> ASGIApp:
             Route(LOGIN, guard.login_page),
             Route(LOGIN, guard.login, methods=["POST"]),
             Route(LOGOUT, guard.acts(guard.logout), methods=["POST"]),
+            *_oidc(settings.console, entrance, templates),
             Route("/act/{act}", guard.acts(acts.carry_out), methods=["POST"]),
             *(Route(path, guard.looks(page, is_live=path in LIVE)) for path, page in looks),
         ],
@@ -125,6 +131,17 @@ def _middleware(section: ConsoleSection, entrance: Entrance) -> list[Middleware]
         Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
         entrance.sessions(),
     ]
+
+
+def _oidc(section: ConsoleSection, entrance: Entrance, templates: Templates) -> Sequence[BaseRoute]:
+    if not section.oidc_issuer:
+        return ()
+    try:
+        from consumer.console.oidc_pages import OidcPages
+    except ModuleNotFoundError as error:
+        needed = "pip install 'onceward[oidc]'"
+        raise NotAvailable(f"[console] oidc_issuer needs {error.name}: {needed}") from error
+    return OidcPages(section, entrance, templates).routes()
 
 
 def _file(name: str, media_type: str) -> Page:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from feedback.errors import NotAvailable
+from feedback.settings.sections import AuditSection
 
 DAYS = 35
 VERDICTS = ("good", "incomplete", "bad")
@@ -34,16 +35,19 @@ class AuditDay:
     has_page: bool = False
 
 
-def audit_days(output: str, *, today: date | None = None) -> list[AuditDay]:
+def audit_days(section: AuditSection, *, today: date | None = None) -> list[AuditDay]:
     """Return the last `DAYS` days, the latest first.
 
-    Args:
-        output: of `[audit]`.
-
     Raises:
-        NotAvailable: it is no folder of this host, or cannot be read.
+        NotAvailable: its output is no folder of this host, or cannot be read. Where nothing says
+            that there are audits, there is no folder and no day.
     """
+    output = section.output
     reports = _reports(output)
+    is_made = bool(section.topics) or "output" in section.model_fields_set
+    if is_made and not reports.parent.is_dir():
+        where = reports.parent.absolute()
+        raise NotAvailable(f"[audit] output {where} is no folder: no audit was made on this host")
     last = today or datetime.now(UTC).date()
     dates = [str(last - timedelta(days=back)) for back in range(DAYS)]
     try:

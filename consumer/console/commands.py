@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
 from feedback import __version__, logs
 from feedback.console.access import require_access
-from feedback.console.commands import Program, config_option, log_level_option, settings_of
+from feedback.console.commands import (
+    Program,
+    config_option,
+    file_of,
+    log_level_option,
+    settings_of,
+)
 from feedback.console.printable import printable
 from feedback.errors import ExitCode, NotAvailable
 from feedback.web.hosts import listen
@@ -71,7 +78,13 @@ def cli(
     require_safe(settings.console, host)
     require_access(settings)
     logs.configure(level=log_level)
-    return int(serve(settings, listen(host, port, setting="--port")))
+    return int(serve(settings, listen(host, port, setting="--port"), file=_absolute(config)))
+
+
+def _absolute(config: str | None) -> str | None:
+    """Return the file of the settings, as another folder's shell finds it; None for none."""
+    found = file_of(config)
+    return None if found is None else str(Path(found).absolute())
 
 
 def _password_for(name: str) -> str:

@@ -49,6 +49,11 @@ def require_safe(section: ConsoleSection, host: str) -> None:
         raise SettingsError(
             "[console] proxy_addresses needs users_file: it says what each person may do"
         )
+    if section.oidc_issuer and not (section.users_file and section.oidc_client_id):
+        raise SettingsError(
+            "[console] oidc_issuer needs oidc_client_id, and users_file: it says what each person "
+            "may do"
+        )
     if is_loopback(host):
         return
     if not section.users_file:
@@ -66,6 +71,9 @@ def require_safe(section: ConsoleSection, host: str) -> None:
 class Entrance:
     """Knows the person at a browser; any thread may call it.
 
+    Attributes:
+        secret: of this process, which signs the cookies.
+
     Raises:
         NotAvailable: the file of people cannot be read.
         SettingsError: the section is wrong.
@@ -73,7 +81,7 @@ class Entrance:
 
     def __init__(self, section: ConsoleSection) -> None:
         self._section = section
-        self._secret = secrets.token_hex(32)
+        self.secret = secrets.token_hex(32)
         # Those that were logged out before their time, and when.
         self._ended: dict[str, int] = {}
         self._people = People(section.users_file) if section.users_file else None
@@ -88,16 +96,21 @@ class Entrance:
         """Whether people have to log in."""
         return self._people is not None
 
+    @property
+    def provider(self) -> str:
+        """The host at which people may log in instead; empty without one."""
+        return urlsplit(self._section.oidc_issuer).netloc
+
     def signer(self, purpose: str) -> Signer:
         """Return the signer of texts of one purpose, for as long as this process lives."""
-        return Signer(self._secret, salt=f"onceward.console.{purpose}", digest_method=sha256)
+        return Signer(self.secret, salt=f"onceward.console.{purpose}", digest_method=sha256)
 
     def sessions(self) -> Middleware:
         """Return the middleware that keeps logins in cookies."""
         is_tls = bool(self._section.url)
         return Middleware(
             SessionMiddleware,
-            secret_key=self._secret,
+            secret_key=self.secret,
             session_cookie="__Host-onceward" if is_tls else "onceward",
             max_age=int(self._section.session_s),
             same_site="strict",
@@ -136,14 +149,34 @@ class Entrance:
         except TooManyLogins as error:
             raise HTTPException(429, str(error)) from error
         if person is None:
-            log.warning("console.login_failed", address=_address(request))
+            self.refuse(request)
             return False
+        self._begin(request, person)
+        return True
+
+    def welcome(self, request: Request, name: str) -> None:
+        """Begin a login for a person whom a provider has named.
+
+        Raises:
+            HTTPException: the file lacks that person.
+        """
+        assert self._people is not None
+        person = self._people.find(name)
+        if person is None:
+            self.refuse(request)
+            raise HTTPException(403, f"{name} is nobody who may use this console")
+        self._begin(request, person)
+
+    def refuse(self, request: Request) -> None:
+        """Log that a login has failed."""
+        log.warning("console.login_failed", address=_address(request))
+
+    def _begin(self, request: Request, person: Person) -> None:
         request.session.clear()
         request.session.update(
             name=person.name, mark=_mark(person), at=epoch_ms(), id=secrets.token_hex(16)
         )
         log.info("console.login", by=person.name, address=_address(request))
-        return True
 
     def logout(self, request: Request) -> None:
         """End the login of this browser."""

@@ -13,12 +13,11 @@ from starlette.responses import RedirectResponse, Response
 
 from consumer.console.entrance import Entrance, Form, form_of
 from consumer.console.live import LiveStreams, asks_for_events
+from consumer.console.paths import LOGIN, SEE_OTHER, within
 from consumer.console.people import Person
 from consumer.console.rendering import Page, Templates
 
 Act = Callable[[Request, Form, Person], Response]
-SEE_OTHER = 303
-LOGIN, LOGOUT = "/login", "/logout"
 
 
 class PageGuard:
@@ -87,11 +86,11 @@ class PageGuard:
             raise HTTPException(403, "this console asks nobody who they are")
         self._entrance.require_own(request, form)
         if self._entrance.login(request, form):
-            return RedirectResponse(_within(form.get("next", "")), SEE_OTHER)
+            return RedirectResponse(within(form.get("next", "")), SEE_OTHER)
         return self._login_page(request, failed=True)
 
     def _login_page(self, request: Request, *, failed: bool = False) -> Response:
-        where = _within(request.query_params.get("next", ""))
+        where = within(request.query_params.get("next", ""))
         if not failed and self._entrance.person_of(request) is not None:
             return RedirectResponse(where, SEE_OTHER)
         return self._templates.page(
@@ -102,6 +101,7 @@ class PageGuard:
             failed=failed,
             where=where,
             token=self._entrance.token_of(request),
+            provider=self._entrance.provider,
             # Behind a link of another site a browser hides the cookie, once.
             is_from_elsewhere=request.headers.get("sec-fetch-site") == "cross-site",
         )
@@ -116,12 +116,3 @@ class PageGuard:
     def _welcome(self, request: Request, person: Person) -> None:
         request.state.person = person
         request.state.token = self._entrance.token_of(request) if self._entrance.asks else ""
-
-
-def _within(where: str) -> str:
-    """Return a path of this console: another host's address becomes one.
-
-    >>> _within("//evil.example/x"), _within("/letters?topic=pay")
-    ('/evil.example/x', '/letters?topic=pay')
-    """
-    return "/" + where.lstrip("/\\ \t\r\n")

@@ -68,6 +68,7 @@ class LetterView:
         states: of all of them, by name.
         shown: how many may need a decision; all below is of these.
         groups: by the name of a condition: values and counts, the largest first.
+        others: by the name of a condition: how many further values there are.
     """
 
     states: dict[str, int]
@@ -75,6 +76,7 @@ class LetterView:
     oldest_ms: int | None
     newest_ms: int | None
     groups: dict[str, list[tuple[str, int]]]
+    others: dict[str, int]
     bars: list[Bar]
     newest: list[IndexedLetter]
 
@@ -133,9 +135,9 @@ class LetterIndex:
             count, oldest_ms, newest_ms = ask(
                 f"SELECT count(*), min(failed_at), max(failed_at) FROM letter WHERE {shown}", given
             ).fetchone()
-            groups = {
+            counted = {
                 name: ask(
-                    f"SELECT {column}, count(*) FROM letter WHERE {shown} "
+                    f"SELECT {column}, count(*), count(*) OVER () FROM letter WHERE {shown} "
                     f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_OF_A_GROUP}",
                     given,
                 ).fetchall()
@@ -158,7 +160,8 @@ class LetterIndex:
             shown=count,
             oldest_ms=oldest_ms,
             newest_ms=newest_ms,
-            groups=groups,
+            groups={name: [row[:2] for row in rows] for name, rows in counted.items()},
+            others={name: rows[0][2] - len(rows) if rows else 0 for name, rows in counted.items()},
             bars=times.bars(bars),
             newest=[IndexedLetter(*one) for one in newest],
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from consumer.console.audit_days import AuditDay
 from consumer.console.facts import Known
@@ -16,7 +17,7 @@ from consumer.journal.doubts import UnsweptFound
 from consumer.journal.pauses import PauseRow
 from consumer.ops.workers.page import age
 from consumer.ops.workers.reading import WorkersFound
-from consumer.ops.workers.workers import WorkerState
+from consumer.ops.workers.workers import WorkerRow, WorkerState
 from feedback.console.plurals import counted
 
 
@@ -83,16 +84,27 @@ def _of_workers(fact: Known[WorkersFound]) -> Iterator[Need]:
         yield Need(f"heartbeats are not known: {found.away}", "workers", is_known=False)
     if not any(one.state in _ALIVE for one in found.rows):
         yield Need("no worker is alive: start one (onceward-worker run)", "workers")
+    if found.is_cut:
+        said = f"there are more workers than the {len(found.rows)} that were looked at"
+        yield Need(said, "workers", is_known=False)
+    if uncounted := sum(one.state is WorkerState.DEAD and one.held is None for one in found.rows):
+        said = f"the claims of {counted(uncounted, 'dead worker')} were not counted"
+        yield Need(said, "workers", is_known=False)
     for one in found.rows:
         left = sum(claims.requests for claims in one.held or ())
         if one.state is WorkerState.DEAD and left:
             yield Need(f"{one.worker_id} is dead and has left {counted(left, 'claim')}", "workers")
         elif one.state in (WorkerState.NO_HEARTBEAT, WorkerState.LEASE_OVER):
             yield Need(f"{one.worker_id}: {one.state.value}", "workers")
-        for topic, by in (one.heartbeat.load.paused if one.heartbeat else {}).items():
-            if by == GUARD:
-                said = f"{one.worker_id} has paused {topic}: its counterparty does not answer"
-                yield Need(said, "topics")
+        for topic in guarded_topics(one):
+            said = f"{one.worker_id} has paused {topic}: its counterparty does not answer"
+            yield Need(said, "topics")
+
+
+def guarded_topics(one: WorkerRow) -> list[str]:
+    """Return the topics that a worker has paused by itself."""
+    paused = one.heartbeat.load.paused if one.heartbeat else {}
+    return [topic for topic, by in paused.items() if by == GUARD]
 
 
 def _of_doubts(fact: Known[tuple[int, UnsweptFound]]) -> Iterator[Need]:
@@ -118,7 +130,7 @@ def _of_letters(fact: Known[Board]) -> Iterator[Need]:
         verb = "needs" if board.view.shown == 1 else "need"
         yield Need(f"{counted(board.view.shown, 'dead letter')} {verb} a decision", "letters")
     for one in board.unfinished:
-        yield Need(unfinished_words(one), "letters")
+        yield Need(unfinished_words(one), f"redrives/{quote(one.redrive_id, safe='')}")
 
 
 def _of_owed(fact: Known[list[OwedLate]]) -> Iterator[Need]:

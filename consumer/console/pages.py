@@ -16,7 +16,7 @@ from consumer.console.audit_days import audit_days, report_file
 from consumer.console.facts import Known, Readers
 from consumer.console.letter_board import Board, LetterBoard
 from consumer.console.letter_choice import CONDITIONS, ENDS, LetterChoice, asked_of
-from consumer.console.needs import Overview, last_judged, needs_of
+from consumer.console.needs import Overview, guarded_topics, last_judged, needs_of
 from consumer.console.owed import owed_late
 from consumer.console.rendering import Page, Templates
 from consumer.dlq.dates import moment_ms, stretch_of
@@ -53,10 +53,15 @@ REPORT_POLICY = (
 
 
 class ConsolePages:
-    """The pages of one group; any thread may call them."""
+    """The pages of one group; any thread may call them.
 
-    def __init__(self, settings: Settings, templates: Templates) -> None:
+    Args:
+        file: of the settings; see `app`.
+    """
+
+    def __init__(self, settings: Settings, templates: Templates, *, file: str | None) -> None:
         self._settings = settings
+        self._file = file
         self._page = templates.page
         self._readers = Readers()
         self._letters = LetterBoard(settings)
@@ -88,7 +93,7 @@ class ConsolePages:
             begin(lambda: count_open_doubts(settings)),
             begin(lambda: owed_late(settings)),
             begin(self._pauses),
-            begin(lambda: audit_days(settings.audit.output)),
+            begin(lambda: audit_days(settings.audit)),
         )
         letters = self._letters.look()
         seen = Overview(workers(), doubts(), letters, owed(), pauses(), days())
@@ -162,7 +167,7 @@ class ConsolePages:
             stands=_stands(report),
             events=[(one, event_words(one)) for one in timeline_of(report)],
             holder=holder_words(report.holder),
-            commands=next_commands(report),
+            commands=next_commands(report, config=self._file),
             asks=asks,
             is_discarded=is_discarded(report.actions, report.row),
             payload=_payload(report) if record is not None else None,
@@ -173,7 +178,7 @@ class ConsolePages:
         """Show the open doubts, the newest first."""
         found = doubts_of(self._settings, ALL, limit=LISTED)
         names = [one.request_id for one in found.newest]
-        commands = {one: resolve_commands(one, config=None) for one in names}
+        commands = {one: resolve_commands(one, config=self._file) for one in names}
         return self._page(request, "doubts", page="doubts", found=found, commands=commands)
 
     def letters(self, request: Request) -> Response:
@@ -219,6 +224,10 @@ class ConsolePages:
                 lag[topic] = lag.get(topic, 0) + records
             for topic, words in one.handlers.items():
                 handlers.setdefault(topic, set()).add(words)
+        guarded: dict[str, list[str]] = {}
+        for row in rows:
+            for topic in guarded_topics(row):
+                guarded.setdefault(topic, []).append(row.worker_id)
         paused = {one.topic: one for one in pauses.value or ()}
         pace = paces_of(rows)
         names = sorted(
@@ -227,6 +236,7 @@ class ConsolePages:
                 *handlers,
                 *pace,
                 *paused,
+                *guarded,
                 *(load.value.by_topic if load.value else ()),
                 *self._settings.audit.topics,
             }
@@ -241,6 +251,8 @@ class ConsolePages:
             pace=pace,
             handlers=handlers,
             paused=paused,
+            guarded=guarded,
+            is_known=pauses.value is not None and found.value is not None and redis_away is None,
             away={why for why in (pauses.why, found.why, load.why, redis_away) if why},
         )
 
@@ -253,9 +265,7 @@ class ConsolePages:
 
     def audit(self, request: Request) -> Response:
         """Show the audit's days."""
-        return self._page(
-            request, "audit", page="audit", days=audit_days(self._settings.audit.output)
-        )
+        return self._page(request, "audit", page="audit", days=audit_days(self._settings.audit))
 
     def report(self, request: Request) -> Response:
         """Return the audit's own page of a day."""

@@ -76,6 +76,11 @@ def warning_of(later: SucceededLater) -> str:
     return sha256(json.dumps(facts).encode()).hexdigest()
 
 
+def asks_all_the_same(later: SucceededLater) -> bool:
+    """Whether a person has to say that the letters go although later requests may repair them."""
+    return later.names_any or not later.is_whole
+
+
 @dataclass(frozen=True, slots=True)
 class Confirmed:
     """A preview as a person has confirmed it; `seen` is `Preview.seen` of then."""

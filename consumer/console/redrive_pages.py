@@ -12,14 +12,21 @@ from starlette.responses import Response
 
 from consumer.console.letter_choice import asked_of
 from consumer.console.people import require_role
-from consumer.console.previews import DISCARD, REDRIVE, Preview, Previews, warning_of
+from consumer.console.previews import (
+    DISCARD,
+    REDRIVE,
+    Preview,
+    Previews,
+    asks_all_the_same,
+    warning_of,
+)
 from consumer.console.redrives import BackgroundRedrives
 from consumer.console.rendering import Page, Templates
 from consumer.dlq.filter import Filter
 from consumer.dlq.options import given_of
 from consumer.dlq.redrive.endings import redrive_json
 from consumer.dlq.redrive.plan import RedrivePlan
-from consumer.dlq.redrive.session import asked_anew_since, redrives_of
+from consumer.dlq.redrive.session import asked_anew_since, redrives_of, stand_of
 from consumer.dlq.unfinished import is_at_work, unfinished_of
 from consumer.journal.later_successes import SucceededLater
 from consumer.journal.redrive_row import RUNNING, Redrive
@@ -114,6 +121,7 @@ class RedrivePages:
             kept={name: one for name, one in (asked or {}).items() if one != printable(one)},
             takes_all="all" in request.query_params,
             preview=preview,
+            asks=preview is not None and asks_all_the_same(preview.later),
             sealed=sealed,
             said=said,
         )
@@ -121,10 +129,20 @@ class RedrivePages:
     def redrives(self, request: Request) -> Response:
         """List the redrives, the latest first."""
         with closing(redrives_of(self._settings)) as rows:
-            found = [_stands(one) for one in rows.latest(LISTED)]
-        unsent = {one.redrive_id: len(one.requests) for one in unfinished_of(self._settings)}
+            latest = rows.latest(LISTED)
+            unsent = {one.redrive_id: len(one.requests) for one in unfinished_of(self._settings)}
+            # Nothing else sends what these have left, however old they are.
+            older = [rows.find(one) for one in unsent.keys() - {one.redrive_id for one in latest}]
+        found = [_stands(one) for one in (*latest, *filter(None, older))]
         shown = [(one, redrive_json(one)) for one in found]
-        return self._page(request, "redrives", page="letters", redrives=shown, unsent=unsent)
+        return self._page(
+            request,
+            "redrives",
+            page="letters",
+            redrives=shown,
+            unsent=unsent,
+            most=LISTED if len(latest) == LISTED else None,
+        )
 
     def redrive(self, request: Request) -> Response:
         """Show how far a redrive is, and its result."""
@@ -155,11 +173,13 @@ class RedrivePages:
             page="letters",
             one=one,
             facts=redrive_json(one),
+            stand=stand_of(found),
             plan=RedrivePlan.from_json(one.filter),
             here=here,
             progress=_progress(one),
             later=later,
             warning="" if later is None else warning_of(later),
+            asks=later is not None and asks_all_the_same(later),
             was_asked=status == 409,
             refreshes=one.owner is not None,
         )

@@ -87,13 +87,15 @@ class BackgroundRedrives:
         """Return a redrive of this process; None where there is none."""
         return self._by_id.get(redrive_id)
 
-    def pause(self, redrive_id: str) -> bool:
-        """Let a redrive of this process stop behind its batch; say whether it is at work here."""
+    def is_at_work(self, redrive_id: str) -> bool:
+        """Whether a redrive is at work in this process."""
         one = self._by_id.get(redrive_id)
-        if one is None or not one.is_at_work:
-            return False
-        one.stopping.set()
-        return True
+        return one is not None and one.is_at_work
+
+    def pause(self, redrive_id: str) -> None:
+        """Let a redrive stop behind its batch, if it is at work in this process."""
+        if self.is_at_work(redrive_id):
+            self._by_id[redrive_id].stopping.set()
 
     def close(self) -> None:
         """Stop all, and wait for their batches under way."""

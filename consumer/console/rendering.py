@@ -43,11 +43,16 @@ class Templates:
 
     Args:
         group: its name.
+        file: of the settings, which each command names: without it a shell may find another
+            group's. None where the environment alone has them.
     """
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, file: str | None) -> None:
         self._group = group
         self._environment = _environment()
+        self._environment.globals["file"] = file
+        named = "" if file is None else f" --config {shlex.quote(file)}"
+        self._environment.filters["command"] = lambda text: f"{text}{named}"
 
     def page(
         self, request: Request, name: str, *, page: str | None, status: int = 200, **facts: Any

@@ -47,17 +47,18 @@ class _ConsoleServer(uvicorn.Server):
         log.info("console.started", host=host, port=port)
 
 
-def serve(settings: Settings, listening: socket.socket) -> ExitCode:
+def serve(settings: Settings, listening: socket.socket, *, file: str | None = None) -> ExitCode:
     """Serve until SIGTERM or SIGINT.
 
     Args:
         listening: a socket that listens.
+        file: of the settings; see `app`.
     """
     # It logs how each start and stop goes on; a fault of ours is logged by the application.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     ending = asyncio.Event()
     config = uvicorn.Config(
-        app(settings, ending),
+        app(settings, ending, file=file),
         ws="none",
         log_config=None,
         access_log=False,

@@ -62,14 +62,15 @@ def state_of(
     Args:
         is_unsent: whether an unfinished redrive has it, and may not have sent it.
     """
+    # Other systems count deliveries.
+    attempts = letter.failure.attempts if letter.dialect is Dialect.ONCEWARD else None
     if row is None and is_unsent:
         return LetterState.UNSENT
     if row is None:
-        return LetterState.DISCARDED if is_discarded(actions, row) else LetterState.UNKNOWN
+        is_closed = is_discarded(actions, row, of=attempts)
+        return LetterState.DISCARDED if is_closed else LetterState.UNKNOWN
     if row.state != JournalState.FAILED:
         return _OF_STATE[JournalState(row.state)]
-    # Other systems count deliveries.
-    attempts = letter.failure.attempts if letter.dialect is Dialect.ONCEWARD else None
     if attempts is not None and attempts < shown_generation(row):
         return LetterState.OLDER
     is_closed = is_discarded(actions, row)

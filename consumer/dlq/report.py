@@ -146,7 +146,9 @@ class RequestReport:
     @property
     def _voids(self) -> int | None:
         if self.row is not None:
-            return None if self.row.claimed_at is None else self.row.voids
+            # Of one that was forgotten nobody knows how many keys it had: the first, most likely.
+            has_run = self.row.claimed_at is not None or self.row.is_forgotten
+            return self.row.voids if has_run else None
         if self.status is None or not self.status.generation:
             return None
         return self.status.voids or 0

@@ -32,6 +32,7 @@ class ActionKind(StrEnum):
     DISCARD = "discard"
     UNDO = "undo"  # of a discard
     CANCEL = "cancel"  # a whole redrive, or its part in one request
+    PAUSE = "pause"  # a redrive, which a person may go on with
     RESUME = "resume"  # a redrive
     PAUSE_TOPIC = "pause_topic"
     RESUME_TOPIC = "resume_topic"

@@ -122,7 +122,7 @@ def decide(
     """
     mine = _mine(one, actions, wish)
     if mine is not None:
-        if _is_closed_since(actions, row, wish):
+        if _is_closed_since(one, actions, row, wish):
             return Redrivable.DISCARDED
         since = actions[actions.index(mine) + 1 :]
         kind = _of_mine(one, row, now, mine=mine, since=since, wish=wish)
@@ -136,7 +136,7 @@ def decide(
         return NOT_FAILED[JournalState(row.state)]
     if row is not None and one.generation not in (None, shown_generation(row)):
         return Redrivable.OLDER_FAILURE
-    if is_discarded(actions, row):
+    if is_discarded(actions, row, of=one.generation):
         return Redrivable.DISCARDED
     if one.redrive_count >= wish.max_redrives:
         return Redrivable.TOO_OFTEN
@@ -159,17 +159,28 @@ def shown_generation(row: Row) -> int:
 
 
 def is_sent_before(one: Candidate, actions: Sequence[Action]) -> bool:
-    """Whether a letter without a row was sent back already.
+    """Whether a letter without a row was sent back already: it never had one, or it was pruned.
 
-    What fails again has a further letter, which counts the times before.
+    What fails again has a further letter, which counts the times before, and another generation.
     """
     unknown = [action.action for action in actions if action.generation is None]
     times = unknown.count(ActionKind.REDRIVE) - unknown.count(ActionKind.CANCEL)
-    return times > one.redrive_count
+    last = None
+    for action in actions:
+        is_of_it = action.generation is not None and action.generation == _in_row(one.generation)
+        if is_of_it and action.action in (ActionKind.REDRIVE, ActionKind.CANCEL):
+            last = action.action
+    return times > one.redrive_count or last == ActionKind.REDRIVE
 
 
-def is_discarded(actions: Sequence[Action], row: Row | None) -> bool:
-    return _discard(actions, row) is not None
+def is_discarded(actions: Sequence[Action], row: Row | None, *, of: int | None = None) -> bool:
+    """Whether a person has closed the case of a failure.
+
+    Args:
+        row: None where it was pruned, or never was.
+        of: the failure's generation as its letter says it; None where that is not known.
+    """
+    return _discard(actions, row, of=of) is not None
 
 
 def can_be_undone(actions: Sequence[Action], row: Row | None) -> Discarded:
@@ -181,21 +192,34 @@ def can_be_undone(actions: Sequence[Action], row: Row | None) -> Discarded:
     return Discarded.UNDONE if discard.redrive_id is None else Discarded.REPLACED
 
 
-def _discard(actions: Sequence[Action], row: Row | None) -> Action | None:
-    generation = None if row is None else row.generation
+def _discard(actions: Sequence[Action], row: Row | None, *, of: int | None = None) -> Action | None:
     last = None
     for action in actions:
-        if action.generation == generation and action.action in _OF_A_CASE:
+        if action.action in _OF_A_CASE and _is_about(action, row, of):
             last = action
     return last if last is not None and last.action == ActionKind.DISCARD else None
 
 
-def _is_closed_since(actions: Sequence[Action], row: Row | None, wish: Wish) -> bool:
+def _is_about(action: Action, row: Row | None, of: int | None) -> bool:
+    """Whether an action is about a failure, also where its row was pruned since."""
+    if row is not None:
+        return action.generation == row.generation
+    return action.generation is None or of is None or action.generation == _in_row(of)
+
+
+def _in_row(of: int | None) -> int | None:
+    # A request that never ran has generation 1 in its row.
+    return None if of is None else max(1, of)
+
+
+def _is_closed_since(
+    one: Candidate, actions: Sequence[Action], row: Row | None, wish: Wish
+) -> bool:
     """Whether a person, or the new request of another redrive, has closed the case.
 
     It can be closed once the deadline of a reopening is over that was never sent.
     """
-    discard = _discard(actions, row)
+    discard = _discard(actions, row, of=one.generation)
     return discard is not None and discard.redrive_id != wish.redrive_id
 
 
@@ -239,8 +263,7 @@ def _mine(one: Candidate, actions: Sequence[Action], wish: Wish) -> Action | Non
 def _is_of(action: Action, one: Candidate) -> bool:
     if one.generation is None or action.generation is None:
         return True
-    # A request that never ran has generation 1 in its row.
-    return action.generation == max(1, one.generation)
+    return action.generation == _in_row(one.generation)
 
 
 NOT_FAILED = {

@@ -120,6 +120,11 @@ class Redrives(ActingJournal):
             self._note(connection, redrive_id, ActionKind.CANCEL, by=by, reason=reason)
             return True
 
+    def note_pause(self, redrive_id: str, *, by: str, reason: str) -> None:
+        """Record that a person lets a redrive stop, before it does."""
+        with self._session.transaction() as connection:
+            self._note(connection, redrive_id, ActionKind.PAUSE, by=by, reason=reason)
+
     def named(self, redrive_id: str) -> tuple[ColumnElement[bool], ...]:
         """Return the conditions that a row is that of a redrive."""
         return redrive.c.group == self._group, redrive.c.redrive_id == redrive_id

@@ -156,7 +156,7 @@ class Decisions(ActingJournal):
 def _refusal(
     one: Candidate, row: Row | None, now: int, actions: Sequence[Action], *, takes_sent: bool
 ) -> Redrivable | None:
-    if is_discarded(actions, row):
+    if is_discarded(actions, row, of=one.generation):
         return Redrivable.DISCARDED
     if row is None:
         return Redrivable.SENT_BEFORE if is_sent_before(one, actions) and not takes_sent else None

@@ -27,14 +27,17 @@ class SecretFile(NamedTuple):
         """Return the secret, without the line's end.
 
         Raises:
-            NotAvailable: the file cannot be read, or is empty.
+            NotAvailable: the file cannot be read, is empty, or is too long to be a secret.
         """
         try:
             with Path(self.path).open("rb") as file:
-                secret = file.read(_MOST_BYTES).decode().rstrip("\r\n")
+                raw = file.read(_MOST_BYTES + 1)
+            secret = raw.decode().rstrip("\r\n")
         except (OSError, ValueError) as error:
             # A decoder's error would quote the secret.
             raise self._unusable(getattr(error, "strerror", None) or "it is no text") from None
+        if len(raw) > _MOST_BYTES:
+            raise self._unusable(f"it is longer than {_MOST_BYTES:,} bytes")
         if not secret:
             raise self._unusable("it is empty")
         return secret

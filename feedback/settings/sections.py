@@ -333,6 +333,14 @@ class ConsoleSection(Section):
     session_s: Seconds = 43_200.0
     proxy_addresses: Names = ()
     proxy_header: str = "X-Forwarded-User"
+    # Tokens never travel in the clear either, but to a provider on this host.
+    oidc_issuer: str = Field(
+        "", pattern=r"^(https://[^\s?#@]+|http://(127\.0\.0\.1|localhost)(:[0-9]+)?[^\s?#@]*)?$"
+    )
+    oidc_client_id: str = ""
+    oidc_client_secret_file: str = ""
+    oidc_scope: str = "openid email"
+    oidc_claim: str = "email"
 
     @property
     def host(self) -> str:

@@ -114,13 +114,20 @@ def begin(
 
 
 def resume(
-    settings: Settings, redrive_id: str, *, by: str, because: str | None, how: How
+    settings: Settings,
+    redrive_id: str,
+    *,
+    by: str,
+    because: str | None,
+    how: How,
+    seen: str | None = None,
 ) -> Ending:
     """Go on with a redrive that was stopped, cancelled or killed.
 
     Args:
         by: the person who resumes it, and who is named as the sender from now on.
         because: why; by default the reason that it was begun with.
+        seen: how the person has seen it, as `stand_of` says it; None for however it stands.
 
     Raises:
         NotResumed: there is no such redrive, or another process runs it.
@@ -129,12 +136,17 @@ def resume(
     with closing(redrives_of(settings)) as work:
         plan = RedrivePlan.from_json(_found(work, redrive_id).filter)
     with opened(settings, plan) as tools:
-        stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because)
+        stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because, seen=seen)
         if stands.state == DONE:
             answers = NamedResults(plan.filter.ids, stands.named)
             return Ending(redrive_id, DONE, stands.counts, answers.of_named)
         reason = stands.reason if because is None else because
         return _run(stands._replace(by=by, reason=reason), tools, how)
+
+
+def stand_of(one: Redrive) -> str:
+    """Return in short how a redrive stands: another text once anybody has done anything to it."""
+    return f"{one.state} {one.updated_at}"
 
 
 def asked_anew_since(settings: Settings, redrive_id: str) -> SucceededLater:
@@ -276,9 +288,12 @@ def _taken(
     *,
     by: str,
     because: str | None,
+    seen: str | None,
 ) -> Redrive:
     """Take the redrive over, once its last process has nothing under way any more."""
     first = _found(work, redrive_id)
+    if seen is not None and seen != stand_of(first):
+        raise NotResumed(f"redrive {redrive_id} has changed since you looked: it is {first.state}")
     stands = first
     while stands.state != DONE:
         if stands.updated_at != first.updated_at or stopping.is_set():

@@ -35,7 +35,7 @@ def found(*rows: WorkerRow, away: str | None = None) -> Known[WorkersFound]:
 
 def board(shown: int = 0) -> Known[Board]:
     """Return dead letters."""
-    view = LetterView({}, shown, AT, AT, {}, [], [])
+    view = LetterView({}, shown, AT, AT, {}, {}, [], [])
     return Known(Board(view, Known(NOTHING_LATER), [], AT, 0.1))
 
 
@@ -66,7 +66,7 @@ def test_where_nothing_needs_a_person_and_all_is_known_all_is_well() -> None:
     ("changes", "said"),
     [
         ({"workers": found()}, "no worker is alive"),
-        ({"workers": found(worker(WorkerState.DEAD))}, "no worker is alive"),
+        ({"workers": found(worker(WorkerState.DEAD, held=[]))}, "no worker is alive"),
         (
             {"workers": found(worker(), worker(WorkerState.DEAD, held=[HeldClaims("t", 2, 5)]))},
             "w-1 is dead and has left 2 claims",
@@ -100,6 +100,21 @@ def test_all_is_not_well_where_a_fact_is_not_known(name: str) -> None:
     (need,) = needs_of(replace(WELL, **{name: Known(None, "Redis is away")}))
     assert "not known: Redis is away" in need.said
     assert not need.is_known
+
+
+@pytest.mark.parametrize(
+    ("workers", "said"),
+    [
+        (
+            found(worker(), worker(WorkerState.DEAD, held=None)),
+            "the claims of 1 dead worker were not counted",
+        ),
+        (Known(WorkersFound([worker()], None, is_cut=True)), "there are more workers than the 1"),
+    ],
+)
+def test_what_was_not_counted_is_not_nothing(workers: Known[WorkersFound], said: str) -> None:
+    (need,) = needs_of(replace(WELL, workers=workers))
+    assert need.said.startswith(said) and not need.is_known
 
 
 def test_leases_alone_are_not_all() -> None:

@@ -4,6 +4,7 @@ import html
 import json
 import re
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,20 @@ from typing import Any
 import httpx
 import pytest
 
-from consumer.console import owed
-from consumer.journal import Journal
+from consumer.console import owed, pages
+from consumer.console.app import app
+from consumer.console.pages import ConsolePages
+from consumer.journal import Journal, JournalUnavailable
 from consumer.journal.pauses import Pauses
+from consumer.ops.workers.reading import WorkersFound
+from consumer.ops.workers.workers import SeenHeartbeat, WorkerLoad, WorkerRow, WorkerState
 from feedback.settings.settings import Settings, load
 from onceward.servers.ports import HOST, free_port
-from tests.consumer.console.conftest import Open
+from tests.consumer.console.conftest import Open, console_of
 from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.consumer.journal.samples import claim, finish, new_id
 from tests.eventually import eventually
+from tests.producer_client.http.conftest import AppServer
 
 PAGES = ("", "workers", "requests", "doubts", "letters", "topics", "actions", "audit")
 OUR_SCRIPT = re.compile('<script src="/(console|brush)[.]js" defer></script>')
@@ -191,6 +197,52 @@ def test_a_dead_letter_that_kafka_does_not_take_is_no_all_clear(
     assert "All is well" not in text_of(console.get("/"))
 
 
+def test_a_topic_that_a_worker_has_paused_is_not_called_unpaused(
+    make_box: MakeBox, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load(make_box("work").stage.config())
+    heartbeat = SeenHeartbeat(WorkerLoad(paused={"pay": "guard"}), 0.1)
+    paused = WorkerRow("w-1", "h", WorkerState.LIVES, 0, lease_left_s=3.0, heartbeat=heartbeat)
+    monkeypatch.setattr(pages, "workers_of", lambda _: WorkersFound([paused], None, is_cut=False))
+    said = text_of(opened(settings).get("/topics"))
+    assert "by w-1: its counterparty does not answer" in said
+
+    def is_away(self: ConsolePages) -> None:
+        raise JournalUnavailable("it is away")
+
+    monkeypatch.setattr(ConsolePages, "_pauses", is_away)
+    monkeypatch.setattr(
+        pages, "workers_of", lambda _: WorkersFound([replace(paused, heartbeat=None)], None, False)
+    )
+    settings = with_audit(settings, Path("nowhere"), topics=("pay",))
+    assert re.search(r"<td>\s*\?</td>", opened(settings).get("/topics").text)
+
+
+def test_an_audit_folder_that_is_not_there_is_no_lack_of_audits(
+    make_box: MakeBox, opened: Open, tmp_path: Path
+) -> None:
+    settings = load(make_box("work").stage.config())
+    assert "no audit was made" not in text_of(opened(settings).get("/"))
+    console = opened(with_audit(settings, tmp_path / "gone", topics=("pay",)))
+    assert "the audit is not known" in text_of(console.get("/"))
+    assert console.get("/audit").status_code == 503
+
+
+def test_each_command_names_the_file_of_its_settings(make_box: MakeBox, tmp_path: Path) -> None:
+    settings, file = load(make_box("work").stage.config()), str(tmp_path / "my settings.toml")
+    server = AppServer(app(settings, file=file), lifespan="on")
+    try:
+        for page in ("workers", "doubts", "letters", "topics", "redrives", "audit"):
+            said = text_of(server.http.get(f"/{page}"))
+            assert f"--config '{file}'" in said, page
+        assert "environment" not in said
+    finally:
+        server.close()
+    with console_of(settings) as console:
+        said = text_of(console.get("/workers"))
+    assert "with the environment of this console" in said and "--config" not in said
+
+
 def test_a_page_of_another_site_is_refused(make_box: MakeBox, opened: Open) -> None:
     console = opened(load(make_box("work").stage.config()))
     assert console.get("/", headers={"host": "evil.example"}).status_code == 400
@@ -201,6 +253,6 @@ def _today() -> str:
     return str(datetime.now(UTC).date())
 
 
-def with_audit(settings: Settings, folder: Path) -> Settings:
-    audit = settings.audit.model_copy(update={"output": str(folder)})
+def with_audit(settings: Settings, folder: Path, **section: Any) -> Settings:
+    audit = settings.audit.model_copy(update={"output": str(folder), **section})
     return settings.model_copy(update={"audit": audit})

@@ -85,6 +85,13 @@ def redrive_of(answer: httpx.Response) -> str:
     return answer.headers["location"].removeprefix("/redrives/")
 
 
+def seen_of(browser: Browser, redrive_id: str) -> str:
+    """Return how the page of a redrive shows it, as the form to go on with it says."""
+    page = browser.http.get(f"/redrives/{redrive_id}?go-on=yes").text
+    (found,) = re.findall(r'name="seen" value="([^"]+)"', page)
+    return str(found)
+
+
 def ended(planted: Planted, redrive_id: str) -> None:
     """Return when nobody is at work on a redrive."""
     eventually(lambda: planted.redrive().owner is None, what=redrive_id, timeout_s=60)
@@ -236,6 +243,7 @@ def test_who_goes_on_is_asked_about_what_succeeded_since_the_page(
     ended(planted, redrive_id)
     page = f"/redrives/{redrive_id}?go-on=yes"
     assert "all_the_same" not in olga.http.get(page).text
+    form["seen"] = seen_of(olga, redrive_id)
     left = {f"request-{number:08d}" for number in range(LETTERS)} - {*planted.sent(redrive_id)}
     ask_anew(planted, min(left))
     for said in ({}, {"all_the_same": "of another warning"}):
@@ -259,19 +267,28 @@ def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: 
     assert "Pause" in olga.http.get(page).text
     assert '<noscript><meta http-equiv="refresh"' in olga.http.get(page).text
     named = {"redrive_id": redrive_id}
+    assert olga.send("/act/pause_redrive", page=page, **named).status_code == 400
+    named["because"] = "the bank asks for a pause"
     assert olga.send("/act/pause_redrive", page=page, **named).status_code == 303
     ended(planted, redrive_id)
     assert olga.send("/act/pause_redrive", page=page, **named).status_code == 409
+    assert "the bank asks for a pause" in olga.http.get("/actions").text
     assert "stopped" in olga.http.get(page).text
 
     assert "Letters a second" in olga.http.get(f"{page}?go-on=yes").text
     named["because"] = "go on"
-    resumed = olga.send("/act/resume_redrive", page=page, **named, rate="0.1")
+    seen = seen_of(olga, redrive_id)
+    assert olga.send("/act/resume_redrive", page=page, **named).status_code == 400
+    resumed = olga.send("/act/resume_redrive", page=page, **named, seen=seen, rate="0.1")
     assert redrive_of(resumed) == redrive_id
     assert olga.send("/act/cancel_redrive", page=page, **named).status_code == 303
     eventually(lambda: "cancelled" in olga.http.get(page).text)
     assert olga.send("/act/cancel_redrive", page=page, **named).status_code == 409
     eventually(lambda: "Pause" not in olga.http.get(page).text, timeout_s=60)
+    # Of a page from before somebody cancelled it.
+    late = olga.send("/act/resume_redrive", page=page, **named, seen=seen)
+    assert late.status_code == 409 and "has changed since you looked: it is cancelled" in late.text
+    named["seen"] = seen_of(olga, redrive_id)
     assert redrive_of(olga.send("/act/resume_redrive", page=page, **named)) == redrive_id
     eventually(lambda: planted.redrive().state == DONE, timeout_s=60)
     assert set(planted.sent(redrive_id).values()) == {1}

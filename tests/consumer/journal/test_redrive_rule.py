@@ -7,7 +7,13 @@ import pytest
 from consumer.journal import JournalState
 from consumer.journal.actions import Action, ActionKind
 from consumer.journal.records import Row
-from consumer.journal.redrive_rule import IN_WORDS, Candidate, Redrivable, Wish, decide
+from consumer.journal.redrive_rule import (
+    IN_WORDS,
+    Candidate,
+    Redrivable,
+    Wish,
+    decide,
+)
 from consumer.journal.reopening import TO_SEND
 from tests.consumer.journal.samples import OTHER_SHA, SHA, row
 
@@ -140,6 +146,26 @@ def test_a_discard_holds_for_its_failure_until_it_is_taken_back() -> None:
     assert decide(letter(), failed(), NOW, actions=taken_back, wish=WISH) is Redrivable.SEND
 
 
+def test_what_was_decided_of_a_failure_holds_when_its_row_is_pruned() -> None:
+    wish = WISH._replace(takes_unknown=True)
+    for kind, found in (
+        (ActionKind.DISCARD, Redrivable.DISCARDED),
+        (ActionKind.REDRIVE, Redrivable.SENT_BEFORE),
+    ):
+        done = [did(kind, redrive=None)]
+        assert decide(letter(), None, NOW, actions=done, wish=wish) is found
+        assert decide(letter(generation=0), None, NOW, actions=done, wish=wish) is found
+        # Of another failure of it nothing was decided.
+        again = letter(generation=2)
+        assert decide(again, None, NOW, actions=done, wish=wish) is Redrivable.SEND_UNKNOWN
+        taken_back = [*done, did(ActionKind.CANCEL)]
+        assert decide(letter(), None, NOW, actions=taken_back, wish=wish) is (
+            Redrivable.SEND_UNKNOWN
+        )
+    undone = [did(ActionKind.DISCARD), did(ActionKind.UNDO, generation=None)]
+    assert decide(letter(), None, NOW, actions=undone, wish=wish) is Redrivable.SEND_UNKNOWN
+
+
 def test_what_this_redrive_has_reopened_is_sent_again_only_where_kafka_lacks_it() -> None:
     reopened = failed(resend=True, deadline_at=NOW + 1)
     owed = WISH._replace(owed=frozenset({"a"}))
@@ -166,7 +192,8 @@ def test_of_a_row_that_was_pruned_since_nobody_knows_whether_it_has_run(replaces
     kind = ActionKind.DISCARD if replaces else ActionKind.REDRIVE
     owed = WISH._replace(owed=frozenset({"a"}), replaces=replaces)
     mine = [did(kind, redrive="mine")]
-    assert decide(letter(), None, NOW, actions=mine, wish=owed) is Redrivable.NO_ROW
+    since = Redrivable.DISCARDED if replaces else Redrivable.SENT_BEFORE
+    assert decide(letter(), None, NOW, actions=mine, wish=owed) is since
     never_had_one = [did(kind, redrive="mine", generation=None)]
     assert decide(letter(), None, NOW, actions=never_had_one, wish=owed) is Redrivable.AGAIN
 

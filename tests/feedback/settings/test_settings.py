@@ -353,7 +353,13 @@ def test_a_login_that_lacks_a_part_is_refused_and_no_secret_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(None, "No such file"), (b"\n", "empty"), (b"\xff", "no text")]
+    ("content", "said"),
+    [
+        (None, "No such file"),
+        (b"\n", "empty"),
+        (b"\xff", "no text"),
+        (b"x" * 65_537, "longer than"),
+    ],
 )
 def test_a_file_without_a_secret_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
     path = tmp_path / "password"
