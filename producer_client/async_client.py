@@ -162,6 +162,10 @@ class AsyncClient:
         """Whether requests are written into an outbox while Kafka is away."""
         return self._fallback is not None
 
+    async def outbox_may_keep(self, request_id: str) -> bool:
+        """Whether a row of the request may wait in the outbox; False where there is no outbox."""
+        return self._fallback is not None and await self._fallback.may_keep(request_id)
+
     async def outbox_away(self) -> str | None:
         """Return why the outbox takes no row now; None: it does, or there is none."""
         return None if self._fallback is None else await self._fallback.away()
@@ -260,6 +264,7 @@ class AsyncClient:
         limit = self.settings.client.max_request_bytes
         writing.require_sendable(one, max_request_bytes=limit)
         group, notify = self.settings.kafka.group, self.settings.outbox.notify
+        self._way.row_follows(one)
         row = await writing.write_async(connection, one, group=group, notify=notify)
         sent = AsyncHandle.of(one, self, written_at=row.written_at)
         return replace(sent, is_uncommitted=row.is_uncommitted)

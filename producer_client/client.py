@@ -8,6 +8,7 @@ SendUnknown it may run, and may be repeated freely under the same id. The code i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -174,13 +175,14 @@ class Client:
         if self._owner.is_other:
             return  # the connections are another process's
         self._events.wake_all()
-        self._sender.close()
-        if self._fallback is not None:
-            self._fallback.close()
-        # Sends that Kafka did not take are taken back: that is one call of Redis, or two.
-        self._under_way.ended(2 * self._redis_s)
-        self._events.close()
-        self.store.close()
+        with ExitStack() as closing:
+            closing.callback(self.store.close)
+            closing.callback(self._events.close)
+            # Sends that Kafka did not take are taken back: that is one call of Redis, or two.
+            closing.callback(self._under_way.ended, 2 * self._redis_s)
+            if self._fallback is not None:
+                closing.callback(self._fallback.close)
+            self._sender.close()
 
     def send(
         self,
@@ -258,6 +260,7 @@ class Client:
         group, notify = self.settings.kafka.group, self.settings.outbox.notify
         write = writing.write if using is None else django_writing.write_django
         given = connection if using is None else using
+        self._sending.way.row_follows(one)
         row = write(given, one, group=group, notify=notify)
         sent = Handle.of(one, self, written_at=row.written_at)
         return replace(sent, is_uncommitted=row.is_uncommitted)

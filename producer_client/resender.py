@@ -87,6 +87,7 @@ class Resender:
             resend_after_s=client.resend_after_s,
             put_off_s=PUT_OFF_S,
             on_resent=on_resent,
+            on_left=self._come_back,
         )
         self._outage = OutageLog(log, "redis.away", "redis.back")
         self._lanes = TopicLanes(resends.send, on_fault=self.fail)
@@ -99,7 +100,9 @@ class Resender:
         )
         self._stopping = threading.Event()
         self._is_asked = False
+        # Requests that could not be tried are due again by then.
         self._comes_back_s = 0.0
+        self._coming_back = threading.Lock()
         self._fault: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="onceward-resender", daemon=True)
         self.turned_s = monotonic_s()
@@ -153,7 +156,7 @@ class Resender:
             raise self._fault
 
     def once(self) -> bool:
-        """Do one pass over all lost and due requests; say whether every server was there.
+        """Do one pass over all lost and due requests; say whether all of them were tried.
 
         Raises:
             RedisUnavailable: Redis is away; the requests that were taken are due again by
@@ -163,13 +166,21 @@ class Resender:
         self._scan.whole_round()
         until_s = monotonic_s() + ONCE_LIMIT_S
         while self._take_and_decide() or not self._is_all_tried():
-            if self.wait(0) or monotonic_s() > until_s:
+            if self.wait(0):
                 break
-            self._lanes.wait_idle(POLL_S)
+            if monotonic_s() > until_s:
+                return False
+            if self._lanes.wait_idle(POLL_S) and not self._is_all_tried():
+                self.wait(POLL_S)
         return not self._lanes.away and not self._lanes.has_missed_redis
 
     def _is_all_tried(self) -> bool:
         return self._lanes.wait_idle(0) and monotonic_s() > self._comes_back_s
+
+    def _come_back(self, at_s: float) -> None:
+        """Note that requests which could not be tried are due again at a monotonic time."""
+        with self._coming_back:
+            self._comes_back_s = max(self._comes_back_s, at_s)
 
     # its work -------------------------------------------------------------------------------
 
@@ -202,7 +213,8 @@ class Resender:
 
     def _take_and_decide(self) -> bool:
         """Take due requests and act on them; say whether there may be more at once."""
-        sure_until_s = monotonic_s() + LEASE_BEFORE_SEND_S - LEASE_MARGIN_S
+        now_s = monotonic_s()
+        sure_until_s = now_s + LEASE_BEFORE_SEND_S - LEASE_MARGIN_S
         taken = self._deadlines.take(TAKE, lease_s=self._lease_s)
         if taken.strays:
             log.warning("deadlines.strays_removed", count=taken.strays)
@@ -214,7 +226,9 @@ class Resender:
         self._deadlines.remove(taken, plan.ended)
         is_taken_in = True
         for topic, wanted in plan.resends.items():
-            batch = ResendBatch(taken, wanted, sure_until_s)
+            # By Redis' clock the lease begins a little later.
+            due_again_s = now_s + self._lease_s + PUT_OFF_S
+            batch = ResendBatch(taken, wanted, sure_until_s, due_again_s)
             if not self._lanes.offer(topic, batch, wait_s=POLL_S):
                 self._put_off(taken, topic, wanted)
                 is_taken_in = False
@@ -232,7 +246,7 @@ class Resender:
     def _put_off(self, taken: Taken, topic: str, wanted: Sequence[Wanted]) -> None:
         shortest_s = max(PUT_OFF_S, rests_s := self._lanes.rests_s(topic))
         if not rests_s:
-            self._comes_back_s = monotonic_s() + 2 * PUT_OFF_S
+            self._come_back(monotonic_s() + 2 * PUT_OFF_S)
         looks_s = {
             one.status.request_id: shortest_s + random.uniform(0, PUT_OFF_S) for one in wanted
         }

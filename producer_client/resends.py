@@ -53,11 +53,13 @@ class ResendBatch:
 
     Attributes:
         sure_until_s: monotonic time until which no other resender can take them.
+        due_again_s: monotonic time from which they are due by themselves.
     """
 
     taken: Taken
     wanted: Sequence[Wanted]
     sure_until_s: float
+    due_again_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class Resends:
     Args:
         put_off_s: after how long a request that could not be tried is checked again.
         on_resent: called for each, in the thread that sent it.
+        on_left: called with the monotonic time from which requests are due again that no time was
+            left to try.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class Resends:
         resend_after_s: float,
         put_off_s: float,
         on_resent: Callable[[Resent], None],
+        on_left: Callable[[float], None],
     ) -> None:
         self._store = store
         self._deadlines = deadlines
@@ -106,6 +111,7 @@ class Resends:
         self._resend_after_s = resend_after_s
         self._put_off_s = put_off_s
         self._on_resent = on_resent
+        self._on_left = on_left
 
     def send(self, batch: ResendBatch) -> NotAvailable | None:
         """Send a batch again; return why its topic is away, None when it is there.
@@ -119,6 +125,7 @@ class Resends:
             for group in self._payloads.groups(statuses):
                 if monotonic_s() >= batch.sure_until_s:
                     # Another resender may take them at any moment.
+                    self._on_left(batch.due_again_s)
                     return None
                 settling = self._send_group([wanted[one.request_id] for one in group])
                 self._settle(batch.taken, settling)
@@ -141,6 +148,8 @@ class Resends:
                 settling.put_off_s[one.status.request_id] = self._put_off_s
                 if isinstance(payload, KafkaUnavailable):
                     settling.away = payload
+                else:
+                    self._on_left(monotonic_s() + 2 * self._put_off_s)
         if ready:
             told = self._tell_and_send([again for _, again in ready])
             for (one, again), ending in zip(ready, told, strict=True):

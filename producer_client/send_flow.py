@@ -83,6 +83,8 @@ class SendFlow:
         sent: SentBefore | None = None,
     ) -> None:
         self._sent = SentBefore() if sent is None else sent
+        # The sendings whose PENDING is being taken back, and those that were cancelled meanwhile.
+        self._forgetting: set[tuple[str, int, int | None]] = set()
         self._model = model
         self._schema = schema
         self._section = section
@@ -115,7 +117,11 @@ class SendFlow:
         """Keep a cancelled sending from going out, if that is still possible."""
         if record is None:
             return  # the store tells of a PENDING that it writes all the same
-        if isinstance(record, RecordNotSent) or record.take_back():
+        if _telling(one) in self._forgetting:
+            # Redis may have taken it back by now: the next of its kind would be another sending's.
+            self._forgetting.discard(_telling(one))
+            self._sent.note(one.request_id)
+        elif isinstance(record, RecordNotSent) or record.take_back():
             is_first = one.is_told and one.envelope.attempt == 1
             if is_first or is_over_earlier(one):
                 self._on_taken_back(one)
@@ -261,6 +267,10 @@ class SendFlow:
             if fault is not None:
                 raise InvalidValue(fault)
         return prepared
+
+    def row_follows(self, one: Prepared) -> None:
+        """Remember that a row of the outbox is written, by which a relay may send the request."""
+        self._sent.note(one.request_id)
 
     async def announce_each(
         self, batch: Sequence[Prepared]
@@ -476,13 +486,25 @@ class SendFlow:
         Raises:
             RedisUnavailable: it may still be there.
         """
-        return await self._statuses.forget(
-            one.request_id,
-            attempt=one.envelope.attempt,
-            payload_sha256=one.payload_sha256,
-            deadline_at=one.envelope.deadline_at,
-            replaced=one.replaced,
-        )
+        self._forgetting.add(_telling(one))
+        try:
+            is_gone = await self._statuses.forget(
+                one.request_id,
+                attempt=one.envelope.attempt,
+                payload_sha256=one.payload_sha256,
+                deadline_at=one.envelope.deadline_at,
+                replaced=one.replaced,
+            )
+        except OncewardError:
+            self._forgetting.discard(_telling(one))
+            raise
+        self._forgetting.discard(_telling(one))
+        return is_gone
+
+
+def _telling(one: Prepared) -> tuple[str, int, int | None]:
+    """Return the facts by which Redis knows the PENDING of a sending."""
+    return one.request_id, one.envelope.attempt, one.envelope.deadline_at
 
 
 async def ending_of(

@@ -39,6 +39,7 @@ class WaitedRequest:
         deadline_at: epoch ms, used when its status is gone.
         last_send_s: monotonic time of the last sending, or of the beginning of the wait.
         payload_sha256: the fingerprint of its payload; None where only the id is known.
+        topic: that it was sent to; None where only the id is known.
         attempt: of its sending; 0 where only the id is known.
         reopens: the generation of the failure that this sending reopened, or an earlier one.
         written_at: when its outbox row was written, in epoch ms by the database's clock; None: it
@@ -53,6 +54,7 @@ class WaitedRequest:
     deadline_at: int | None
     last_send_s: float
     payload_sha256: str | None = None
+    topic: str | None = None
     attempt: int = 0
     reopens: int | None = None
     written_at: int | None = None
@@ -75,6 +77,7 @@ class WaitedRequest:
             request.deadline_at,
             now_s,
             digest,
+            request.payload.topic,
             attempt=request.attempt,
             reopens=request.reopens,
             written_at=request.written_at,
@@ -132,17 +135,18 @@ def sha256_of(payload: StoredPayload) -> str:
     return payload_sha256(payload.key, payload.value)
 
 
-def require_own(status: Status, digest: str | None) -> Status:
+def require_own(waited: WaitedRequest, status: Status) -> Status:
     """Return a status, if it is the request's own.
 
-    Args:
-        digest: the payload's hash; None where it is not known.
-
     Raises:
-        PayloadMismatch: another payload has the id.
+        PayloadMismatch: another payload, or one for another topic, has the id.
     """
-    if digest is not None and status.payload_sha256 not in (None, digest):
-        raise PayloadMismatch(status.request_id)
+    for known, stands in (
+        (waited.payload_sha256, status.payload_sha256),
+        (waited.topic, status.topic),
+    ):
+        if known is not None and stands not in (None, known):
+            raise PayloadMismatch(status.request_id)
     return status
 
 
@@ -153,7 +157,7 @@ def shown_by(handle: AnyHandle, status: Status) -> Status:
         PayloadMismatch: another request has the id.
     """
     waited = WaitedRequest.of(handle, now_s=0.0)
-    own = require_own(status, waited.payload_sha256)
+    own = require_own(waited, status)
     is_asked_anew = own.state in FINAL and waited.is_open(own)
     return Status(own.request_id, State.UNKNOWN) if is_asked_anew else own
 
@@ -177,7 +181,7 @@ def end_of(
         PayloadMismatch: another request has the id.
     """
     if status is not None:
-        require_own(status, waited.payload_sha256)
+        require_own(waited, status)
     if status is not None and not waited.is_open(status):
         return status
     if left_s == 0:

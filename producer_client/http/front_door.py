@@ -148,11 +148,15 @@ class FrontDoor:
             return Problem(problems.UNKNOWN, more={"request_id": order.request_id})
         if fault is None:
             return None
+        # A relay writes the status before it takes the row away, so they are read in this order.
+        is_kept = await self.client.outbox_may_keep(order.request_id)
         known = await self.client.status(order.request_id)
         if is_repeat_of(order, known):
             return None
-        if known.state is State.UNKNOWN and await self.client.doubt(order.request_id) is not None:
-            # It may have been accepted, and forgotten: a mended value would be a second request.
+        if known.state is not State.UNKNOWN:
+            return Problem(problems.INVALID_VALUE, fault)
+        if is_kept or await self.client.doubt(order.request_id) is not None:
+            # It may have been accepted before: a mended value would be a second request.
             return Problem(problems.UNKNOWN, more={"request_id": order.request_id})
         return Problem(problems.INVALID_VALUE, fault)
 

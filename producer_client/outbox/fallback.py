@@ -77,21 +77,21 @@ class Diverted(TopicAway):
     """It was not tried: a server that it needs is known to be away."""
 
 
-Known = Callable[[Future[None], float], Awaitable[None]]
+Known = Callable[[Future[Any], float], Awaitable[None]]
 
 
-async def known_to_thread(written: Future[None], limit_s: float) -> None:
+async def known_to_thread(written: Future[Any], limit_s: float) -> None:
     """Hold up the thread until a row's outcome is known, or out of time."""
     with suppress(CancelledError, NotInTime):
         written.exception(limit_s)
 
 
-async def known_to_loop(written: Future[None], limit_s: float) -> None:
+async def known_to_loop(written: Future[Any], limit_s: float) -> None:
     """Return when a row's outcome is known, or out of time; the loop goes on."""
     is_known = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def tell(_: Future[None]) -> None:
+    def tell(_: Future[Any]) -> None:
         # The loop is closed: nobody waits any more.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(is_known.set)
@@ -206,6 +206,18 @@ class Fallback:
             return str(error)
         return None
 
+    async def may_keep(self, request_id: str) -> bool:
+        """Whether the outbox has a row of the request that was not sent, or does not say so now."""
+        with self._lock:
+            if self._is_closed:
+                return True
+            kept = self._of_this_process().keeps(request_id)
+        await self._known(kept, self._row_s)
+        try:
+            return kept.result(0)
+        except (CancelledError, NotInTime, OncewardError):
+            return True
+
     def _of_this_process(self) -> RowWriter:
         if self._writer.pid != os.getpid():
             self._inherited, self._writer = self._writer, self._open()
@@ -295,7 +307,7 @@ class FallbackFlow(SendFlow):
         error = await ending_of(one, record)
         if error is None:
             self._noted_back(one)
-            return None
+            return await self.word(one, None)
         if not _is_outage(error):
             return await self.word(one, await self.withdraw(one, error))
         if not isinstance(record, Diverted):

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import Connection, QueuePool
+from sqlalchemy import Connection, QueuePool, bindparam, literal, select
 from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import NotAvailable
@@ -29,6 +29,8 @@ from feedback.sql.rights import note_hidden_schema
 from producer_client.outbox import writing
 from producer_client.outbox.errors import RowRefused
 from producer_client.outbox.faults import translate
+from producer_client.outbox.tables import RowState
+from producer_client.outbox.tables import row as table
 from producer_client.submission import Prepared
 
 POSTGRES_THREADS = 4
@@ -92,6 +94,10 @@ class RowWriter:
         """Write a row and roll it back: the future's errors are those of `put`."""
         return self._threads.submit(self._try, one)
 
+    def keeps(self, request_id: str) -> Future[bool]:
+        """Look whether a row of the request is there that was not sent."""
+        return self._threads.submit(self._keeps, request_id)
+
     def close(self) -> None:
         """Finish the rows being written, cancel the waiting ones, and close the connections."""
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -143,6 +149,11 @@ class RowWriter:
         with self._transaction() as connection:
             self._insert(connection, one)
 
+    def _keeps(self, request_id: str) -> bool:
+        with self._transaction() as connection:
+            given = {"g": self._group, "name": request_id}
+            return connection.execute(_KEPT, given).first() is not None
+
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
         """Yield a connection without autocommit."""
@@ -158,6 +169,18 @@ class RowWriter:
 
     def _insert(self, connection: Connection, one: Prepared) -> None:
         writing.write(connection, one, group=self._group, notify=self._notify)
+
+
+# By the index of the rows that wait, which are few.
+_KEPT = (
+    select(literal(1))
+    .where(
+        table.c.group == bindparam("g"),
+        table.c.state.in_((RowState.WAITING, RowState.PARKED)),
+        table.c.request_id == bindparam("name"),
+    )
+    .limit(1)
+)
 
 
 def _is_open(connection: Connection) -> bool:

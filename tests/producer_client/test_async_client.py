@@ -278,6 +278,40 @@ def test_a_send_that_is_cancelled_takes_nothing_back_of_its_twin(
     assert [one for one in ids if worker.store.kept_payload(one) is None] == []
 
 
+def test_a_send_that_is_cancelled_while_it_is_taken_back_takes_nothing_back_again(
+    make_settings: MakeSettings, worker: Worker, refusing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next PENDING of the same facts is another sending's."""
+    settings = make_settings(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
+    forgotten: list[str] = []
+
+    async def main() -> None:
+        async with AsyncClient(settings) as client:
+            forget, is_done = client._way._statuses.forget, asyncio.Event()
+
+            async def late(request_id: str, **given: Any) -> bool:
+                forgotten.append(request_id)
+                await forget(request_id, **given)
+                is_done.set()
+                await asyncio.Event().wait()  # Redis has done it, and its answer is on the way
+                raise AssertionError
+
+            monkeypatch.setattr(client._way._statuses, "forget", late)
+            monkeypatch.setattr(
+                client._way, "_on_taken_back", lambda one: forgotten.append("once more")
+            )
+            sending = asyncio.create_task(client.send(b"v", request_id="r1"))
+            await is_done.wait()
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+            assert await client.doubt("r1") is not None
+
+    asyncio.run(main())
+    assert forgotten == ["r1"]
+    assert worker.traces() == []
+
+
 def test_a_wait_that_is_cancelled_leaves_nothing(
     make_settings: MakeSettings, worker: Worker
 ) -> None:

@@ -13,7 +13,8 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from producer_client import Client
+from producer_client import Client, payloads, resender
+from producer_client.resender import Resender
 from tests.eventually import eventually
 from tests.producer_client.acting import WORKER_ID, Worker
 from tests.producer_client.conftest import MakeSettings
@@ -65,14 +66,37 @@ def test_without_a_kept_payload_the_record_itself_is_sent_again_with_its_id(
     worker: Worker, records: Records, settings: Settings
 ) -> None:
     ids = [_foreign(settings, worker.store, one) for one in ("named", None)]
-    with running(settings) as resender:
-        resender.sends(2)
+    with running(settings) as at_work:
+        at_work.sends(2)
     again = records()[2:]
     assert [decode_headers(record).request_id for record in again] == ids
     assert [decode_headers(record).attempt for record in again] == [2, 2]
     for record in again:
         assert (record.key, record.value, record.headers[0]) == (b"k", b"v", ("own", b"\x00"))
     assert worker.store.kept_payload(ids[0]) is None
+
+
+def test_one_pass_that_could_not_read_all_records_says_so(
+    worker: Worker, records: Records, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _foreign(settings, worker.store, "named")
+    with monkeypatch.context() as patch:
+        # No time is left to read any; nor is this a server that is away.
+        patch.setattr(payloads, "READ_S", 0.0)
+        patch.setattr(resender, "ONCE_LIMIT_S", 1.0)
+        assert not _once(settings)
+    assert len(records()) == 1
+    look_now(worker.store, "named")
+    assert _once(settings)
+    assert len(records()) == 2
+
+
+def _once(settings: Settings) -> bool:
+    one = Resender(settings)
+    try:
+        return one.once()
+    finally:
+        one.close()
 
 
 def _delete_records(settings: Settings) -> None:
@@ -96,10 +120,10 @@ def test_a_request_whose_record_is_gone_fails_if_its_worker_gave_it_up_and_is_le
     aged = epoch_ms() - int(PATIENT_S * 2000)
     worker.store.redis.hset(worker.store.request_key(claimed), "updated_at", str(aged))
     look_now(worker.store, claimed)
-    with running(settings) as resender:
+    with running(settings) as at_work:
         eventually(lambda: worker.store.read(lost).state is State.FAILED, timeout_s=LIMIT_S)
         eventually(lambda: (worker.looked_at(claimed) or 0) > epoch_ms(), timeout_s=LIMIT_S)
-        assert resender.resent == []
+        assert at_work.resent == []
     status = worker.store.read(lost)
     assert (status.code, status.resend, status.generation) == ("PAYLOAD_GONE", False, 0)
     assert worker.looked_at(lost) is None
@@ -147,10 +171,10 @@ def test_another_record_at_the_same_place_is_not_sent_in_its_stead(
     offset = worker.store.read("other").offset
     worker.store.redis.hset(worker.store.request_key(mine), "offset", str(offset))
     worker.give_up(mine)
-    with running(settings) as resender:
-        resender.sends(1)
+    with running(settings) as at_work:
+        at_work.sends(1)
         eventually(lambda: worker.store.read(mine).state is State.FAILED, timeout_s=LIMIT_S)
-        assert resender.ids() == ["other"]
+        assert at_work.ids() == ["other"]
 
 
 def test_a_kept_payload_that_is_not_the_requests_own_is_not_sent(

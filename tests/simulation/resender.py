@@ -135,6 +135,7 @@ class Resender(Sender):
             on_resent=lambda resent: world.note(
                 self, f"has resent {resent.request_id}, attempt {resent.attempt}: {resent.why}"
             ),
+            on_left=lambda at_s: None,
         )
 
     def look(self) -> None:
@@ -146,4 +147,5 @@ class Resender(Sender):
             self._deadlines.settle(taken, plan.looks_s)
             self._deadlines.remove(taken, plan.ended)
             for wanted in plan.resends.values():
-                self._resends.send(ResendBatch(taken, wanted, monotonic_s() + LEASE_S))
+                sure_until_s = monotonic_s() + LEASE_S
+                self._resends.send(ResendBatch(taken, wanted, sure_until_s, sure_until_s))

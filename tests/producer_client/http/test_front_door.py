@@ -368,6 +368,26 @@ def test_what_redis_has_forgotten_is_not_said_to_be_nowhere(servers: Servers) ->
             assert _kind(stricter.post("order-7")) == (503, "unknown")
 
 
+def test_what_waits_in_an_outbox_is_not_refused_by_a_door_with_a_stricter_model(
+    servers: Servers, refusing: str, outbox_url: str
+) -> None:
+    topic, group = name_of_topic(), f"group-{uuid.uuid4().hex}"
+    create_topics(servers, topic)
+    both: dict[str, Any] = {"outbox": {"url": outbox_url}}
+    away = {"bootstrap_servers": refusing, "group": group}
+    nowhere = {"redis": {"url": f"redis://{refusing}/0"}, "kafka": away}
+    http = {"outbox": True, "topics": {topic: {}}}
+    # Neither Kafka nor Redis is there: the row alone has it.
+    with served(servers, **both, **nowhere, http=http, client={"send_timeout_s": 2}) as door:
+        assert door.post("order-7").status_code == 202
+    kafka = {"bootstrap_servers": servers.kafka, "group": group}
+    checked = {"outbox": True, "topics": {topic: {"model": f"{__name__}:Stricter"}}}
+    with served(servers, **both, kafka=kafka, http=checked) as stricter:
+        assert _kind(stricter.post("order-7")) == (503, "unknown")
+        # Of another one the outbox knows that it has none.
+        assert _kind(stricter.post("order-8")) == (422, "invalid-value")
+
+
 class Stricter(BaseModel):
     """The model of a handler that was deployed after requests were accepted."""
 

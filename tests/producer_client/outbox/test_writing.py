@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool, StaticPool
 
-from feedback.errors import ExitCode, InvalidMessage, PayloadMismatch, SecurityKind
+from feedback.errors import ExitCode, InvalidMessage, PayloadMismatch, SecurityKind, SendUnknown
 from feedback.records.envelope import Record
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
@@ -28,7 +28,7 @@ from producer_client.outbox import (
     OutboxVersionError,
 )
 from producer_client.outbox.tables import meta, metadata, row, waiting_index
-from tests.producer_client.conftest import MakeSettings
+from tests.producer_client.conftest import MakeClient, MakeSettings
 from tests.producer_client.outbox.conftest import Rows
 from tests.producer_client.waits import ends_in_vain
 
@@ -183,6 +183,42 @@ def test_a_handle_of_asyncio_under_a_taken_id_shows_nothing_of_the_other_request
                 await handle.wait(5)
 
     asyncio.run(main())
+
+
+def test_a_handle_shows_nothing_of_a_request_for_another_topic(
+    client: Client, engine: Engine
+) -> None:
+    other = client.send({"amount": 5}, request_id="a")
+    write = StatusWrite(
+        request_id="a",
+        state=State.SUCCEEDED,
+        attempt=1,
+        generation=1,
+        payload_sha256=other.status().payload_sha256 or "",
+        fields={"topic": other.payload.topic},
+    )
+    assert client.store.write([write]) == [None]
+    with engine.begin() as connection:
+        # The same payload: a relay parks its row, and it never runs.
+        handle = client.send({"amount": 5}, topic="shipping", request_id="a", connection=connection)
+    with pytest.raises(PayloadMismatch):
+        handle.status()
+    with pytest.raises(PayloadMismatch):
+        handle.wait(5)
+    assert other.status().state is State.SUCCEEDED
+
+
+def test_an_id_that_this_process_wrote_into_the_outbox_may_have_been_sent(
+    client: Client, make_client: MakeClient, refusing: str, engine: Engine
+) -> None:
+    with engine.begin() as connection:
+        client.send(b"v", request_id="order-7", connection=connection)
+    cut_off = make_client(
+        kafka={"bootstrap_servers": refusing}, redis={"timeout_s": 30}, send_timeout_s=2
+    )
+    # Redis knows nothing of it until a relay takes the row up.
+    with pytest.raises(SendUnknown, match="this process did"):
+        cut_off.send(b"v", request_id="order-7")
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
