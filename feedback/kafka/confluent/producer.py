@@ -47,7 +47,9 @@ class ConfluentProducer:
         self._settings = settings
         self._timeout_s = timeout_s
         self._standing = Standing(settings)
+        # Records whose batch was too large: each is to be sent alone, within the flush.
         self._too_large: list[_SentMessage] = []
+        self._is_flushing = False
         self._counts: dict[str, tuple[int, float]] = {}
         with self._faults():
             self._producer = Producer(
@@ -111,18 +113,29 @@ class ConfluentProducer:
         except (ValueError, TypeError) as error:
             raise RecordRefused(f"{type(error).__name__} {error}") from error
 
-    def too_large(self, sent: _SentMessage) -> None:
-        """Remember a record whose batch was too large: it is to be sent alone."""
-        self._too_large.append(sent)
+    def takes_alone(self, sent: _SentMessage) -> bool:
+        """Say whether a record whose batch was too large is sent alone, within this flush."""
+        if self._is_flushing:
+            self._too_large.append(sent)
+        return self._is_flushing
 
     def flush(self, timeout_s: float) -> None:
         """Return when the result of each is known, or the time is over."""
         until_s = monotonic_s() + timeout_s
-        self._producer.flush(timeout_s)
-        # A batch is refused whole. Alone the others go through.
-        while self._too_large and monotonic_s() < until_s:
-            self._too_large.pop(0).again()
-            self._producer.flush(until_s - monotonic_s())
+        self._is_flushing = True
+        try:
+            self._producer.flush(timeout_s)
+            # A batch is refused whole. Alone the others go through.
+            while self._too_large and monotonic_s() < until_s:
+                self._too_large.pop(0).again()
+                self._producer.flush(until_s - monotonic_s())
+        finally:
+            self._is_flushing = False
+            # Nobody hears of them any more: a later flush would send what its caller counts as
+            # refused.
+            for left in self._too_large:
+                left.give_up()
+            self._too_large.clear()
 
     def await_one(self, timeout_s: float) -> None:
         """Return when the result of one more is known, or the time is over."""
@@ -186,8 +199,14 @@ class _SentMessage:
         """Hear how its sending ended."""
         self._error = None if error is None else self._producer.error_of(error, self.record.topic)
         self._is_known = True
-        if isinstance(self._error, RecordTooLarge) and not self._is_alone:
-            self._producer.too_large(self)
+        is_of_batch = isinstance(self._error, RecordTooLarge) and not self._is_alone
+        if is_of_batch and not self._producer.takes_alone(self):
+            self.give_up()
+
+    def give_up(self) -> None:
+        """End as not sent: its batch was refused, and no time is left to send it alone."""
+        self._error = NotAcknowledged("its batch was too large, and no time was left for it alone")
+        self._is_known = True
 
     def again(self) -> None:
         """Send it alone."""

@@ -22,7 +22,8 @@ from kafka.errors import (
 )
 from kafka.serializer import Serializer
 
-import feedback.kafka.kafka_python.records  # noqa: F401 - mends kafka-python for this process
+import feedback.kafka.kafka_python.records
+import feedback.kafka.kafka_python.retries  # noqa: F401 - these mend kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, SecurityFault
 from feedback.kafka.kafka_python.failures import fault_lost

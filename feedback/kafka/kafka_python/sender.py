@@ -122,6 +122,10 @@ class KafkaPythonSender:
             raise why from error
         except (ValueError, TypeError) as error:
             raise RecordNotSent(str(error)) from error
+        except (KeyError, RuntimeError) as error:
+            # The metadata changed during the call, before anything was appended.
+            said = f"topic {topic!r}: {type(error).__name__} {error}"
+            raise TopicAway(said) from error
         return KafkaPythonPending(
             future,
             deadline_s,
@@ -293,7 +297,8 @@ def _close(producer: KafkaProducer, longest_s: float) -> None:
     try:
         producer.flush(timeout=longest_s)
         left_s = max(0.0, deadline_s - monotonic_s())
-    except KafkaTimeoutError:
+    except KafkaError:
+        # Not in time, or a batch was split meanwhile, of which a flush knows nothing further.
         # No public call ends it now: its closing would flush again, raise, and leave its thread.
         producer._sender.force_close()
         left_s = CLOSE_GRACE_S
