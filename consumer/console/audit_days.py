@@ -45,12 +45,12 @@ def audit_days(section: AuditSection, *, today: date | None = None) -> list[Audi
     output = section.output
     reports = _reports(output)
     is_made = bool(section.topics) or "output" in section.model_fields_set
-    if is_made and not reports.parent.is_dir():
-        where = reports.parent.absolute()
-        raise NotAvailable(f"[audit] output {where} is no folder: no audit was made on this host")
     last = today or datetime.now(UTC).date()
     dates = [str(last - timedelta(days=back)) for back in range(DAYS)]
     try:
+        if is_made and not reports.parent.is_dir():
+            where = reports.parent.absolute()
+            raise NotAvailable(f"[audit] output {where} is no folder: no audit was made here")
         return [_day(reports, one) for one in dates]
     except OSError as error:
         raise NotAvailable(f"[audit] output {output}: {error.strerror or error}") from error

@@ -42,7 +42,9 @@ PORT = 8090
     type=click.Choice(["viewer", "operator", "payload_reader"]),
     help="With --user: what the person may do; repeatable. Each may look.",
 )
-@click.option("--no-password", is_flag=True, help="With --user: a proxy names the person.")
+@click.option(
+    "--no-password", is_flag=True, help="With --user: a proxy or a provider names the person."
+)
 @log_level_option
 def cli(
     config: str | None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -61,10 +61,17 @@ class Begun(NamedTuple):
 
 
 class _Provider(NamedTuple):
-    """The provider as it describes itself, and until when that counts."""
+    """The provider as it describes itself, and until when that counts.
+
+    Attributes:
+        algorithms: that it signs with, as far as they count.
+        takes_secret_in_form: whether it does not take the client's secret in a header.
+    """
 
     metadata: Mapping[str, Any]
     keys: KeySet
+    algorithms: Sequence[str]
+    takes_secret_in_form: bool
     until_s: float
 
 
@@ -164,8 +171,7 @@ class OidcClient:
 
     def _decoded(self, token: str) -> jwt.Token:
         known = self._known()
-        said = known.metadata.get("id_token_signing_alg_values_supported") or [_USUAL]
-        registry = JWSRegistry(algorithms=[*_SIGNED.intersection(said)], strict_check_header=False)
+        registry = JWSRegistry(algorithms=[*known.algorithms], strict_check_header=False)
         try:
             return jwt.decode(token, known.keys, registry=registry)
         except InvalidKeyIdError:
@@ -196,17 +202,23 @@ class OidcClient:
             if metadata.get("issuer") != issuer:
                 said = printable(str(metadata.get("issuer"))[:200])
                 raise NotAvailable(f"[console] oidc_issuer is {issuer}, and says that it is {said}")
-            allowed = {"https", urlsplit(issuer).scheme}
             for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-                if urlsplit(str(metadata.get(name))).scheme not in allowed:
+                where = urlsplit(str(metadata.get(name)))
+                # In the clear is a provider on this host alone: see `oidc_issuer`.
+                if where.scheme != "https" and where[:2] != urlsplit(issuer)[:2]:
                     raise NotAvailable(f"{self.host} has no {name} of https://")
             keys = KeySet.import_key_set(cast(Any, _object(session, metadata["jwks_uri"])))
-        return _Provider(metadata, keys, monotonic_s() + KNOWN_S)
+            signs = metadata.get("id_token_signing_alg_values_supported") or [_USUAL]
+            algorithms = sorted(_SIGNED.intersection(signs))
+            if not algorithms:
+                raise NotAvailable(f"{self.host} signs its tokens with no key of its own")
+            methods = metadata.get("token_endpoint_auth_methods_supported") or []
+            in_form = "client_secret_basic" not in methods and "client_secret_post" in methods
+        return _Provider(metadata, keys, algorithms, in_form, monotonic_s() + KNOWN_S)
 
     @contextmanager
     def _session(self, callback: str) -> Iterator[OAuth2Session]:
-        methods = self._known().metadata.get("token_endpoint_auth_methods_supported") or []
-        in_form = "client_secret_basic" not in methods and "client_secret_post" in methods
+        in_form = self._known().takes_secret_in_form
         secret = None if self._secret is None else self._secret.read()
         with (
             self._answers(),
@@ -226,7 +238,7 @@ class OidcClient:
     def _answers(self) -> Iterator[None]:
         try:
             yield
-        except (requests.RequestException, JoseError, ValueError) as error:
+        except (requests.RequestException, JoseError, ValueError, TypeError, KeyError) as error:
             # Neither its address nor its text: both may hold a code.
             why = type(error).__name__
             raise NotAvailable(f"the login at {self.host} cannot be asked now ({why})") from error

@@ -28,6 +28,8 @@ from feedback.settings.sections import ConsoleSection
 MOST_S = 600
 # Each waits for the provider in a thread.
 AT_ONCE = 4
+# A browser drops a cookie of more than 4 KB.
+LONGEST_NEXT = 2000
 
 
 class OidcPages:
@@ -53,7 +55,7 @@ class OidcPages:
         answer = RedirectResponse(url, SEE_OTHER)
         answer.set_cookie(
             self._cookie,
-            self._kept.dumps([*begun, within(request.query_params.get("next", ""))]),
+            self._kept.dumps([*begun, _short(within(request.query_params.get("next", "")))]),
             max_age=MOST_S,
             secure=bool(self._section.url),
             httponly=True,
@@ -95,3 +97,7 @@ class OidcPages:
             yield
         finally:
             self._room.release()
+
+
+def _short(where: str) -> str:
+    return where if len(where) <= LONGEST_NEXT else "/"

@@ -22,7 +22,7 @@ from feedback.settings.secret_files import SecretFile
 
 HASHER = PasswordHasher()
 SETTING = "[console] users_file"
-# In the place of a hash: the person has no password, and is named by a proxy.
+# In the place of a hash: the person has no password, and is named by a proxy or a provider.
 BY_PROXY = "-"
 LONGEST_NAME = 128
 LONGEST_PASSWORD = 1024
@@ -94,7 +94,7 @@ class TooManyLogins(Exception):
 
 
 def line_of(name: str, roles: Iterable[ConsoleRole], password: str | None) -> str:
-    """Return the line of a person; without a password a proxy has to name them.
+    """Return the line of a person; without a password a proxy or a provider has to name them.
 
     Raises:
         SettingsError: it is no name, or no password.

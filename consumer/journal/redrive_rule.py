@@ -239,6 +239,9 @@ def _of_mine(
     """
     if one.request_id not in wish.owed:
         return Redrivable.SENT
+    if row is None and wish.replaces:
+        # The row was pruned meanwhile: the request in its place needs none.
+        return Redrivable.AGAIN
     if mine.generation != (None if row is None else row.generation):
         return None
     again = (ActionKind.REDRIVE, mine.generation)

@@ -88,8 +88,12 @@ def may_be_unsent(
         actions: those on the request, oldest first.
         is_replaced: whether the new request in its place has a row.
     """
-    generation = None if row is None else row.generation
-    of_it = [one for one in actions if one.generation == generation and one.action in _OF_A_LETTER]
+    of_it = [
+        one
+        for one in actions
+        # A row that was pruned since leaves its actions.
+        if one.action in _OF_A_LETTER and (row is None or one.generation == row.generation)
+    ]
     if not of_it or of_it[-1].redrive_id != redrive_id or of_it[-1].action not in _TAKES:
         return False
     if of_it[-1].action == ActionKind.DISCARD:

@@ -335,7 +335,7 @@ class ConsoleSection(Section):
     proxy_header: str = "X-Forwarded-User"
     # Tokens never travel in the clear either, but to a provider on this host.
     oidc_issuer: str = Field(
-        "", pattern=r"^(https://[^\s?#@]+|http://(127\.0\.0\.1|localhost)(:[0-9]+)?[^\s?#@]*)?$"
+        "", pattern=r"^(https://[^\s?#@]+|http://(127\.0\.0\.1|localhost)(:[0-9]+)?(/[^\s?#@]*)?)?$"
     )
     oidc_client_id: str = ""
     oidc_client_secret_file: str = ""

@@ -167,8 +167,10 @@ def go_again(browser: Browser) -> httpx.Response:
 def test_a_provider_that_is_away_is_named_and_passwords_still_count(
     visit: Visit, at: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oidc, "ANSWER_S", 0.2)
     browser = visit()
+    assert go(browser).status_code == 200
+    monkeypatch.setattr(oidc, "ANSWER_S", 0.2)
+    browser.send("/logout")
     at.hangs = threading.Event()
     away = go(browser)
     at.hangs.set()
@@ -185,6 +187,8 @@ def test_a_provider_that_is_away_is_named_and_passwords_still_count(
         {"issuer": "https://another.example"},
         {"token_endpoint": "ftp://a.example/"},
         {"jwks_uri": None},
+        {"token_endpoint": "http://elsewhere.example/token"},
+        {"id_token_signing_alg_values_supported": 7},
     ],
 )
 def test_a_provider_that_says_something_else_of_itself_is_refused(
@@ -217,7 +221,10 @@ def test_a_provider_needs_people_and_a_name_of_the_console(section: dict[str, An
         require_safe(ConsoleSection(oidc_issuer="https://a.example", **section), "127.0.0.1")
 
 
-@pytest.mark.parametrize("issuer", ["http://a.example", "a.example", "https://a/?b", "file:///a"])
+@pytest.mark.parametrize(
+    "issuer",
+    ["http://a.example", "a.example", "https://a/?b", "file:///a", "http://localhost.a.example"],
+)
 def test_a_provider_is_asked_by_tls(issuer: str) -> None:
     with pytest.raises(SettingsError, match="oidc_issuer"):
         load(console={"oidc_issuer": issuer})

@@ -192,7 +192,8 @@ def test_of_a_row_that_was_pruned_since_nobody_knows_whether_it_has_run(replaces
     kind = ActionKind.DISCARD if replaces else ActionKind.REDRIVE
     owed = WISH._replace(owed=frozenset({"a"}), replaces=replaces)
     mine = [did(kind, redrive="mine")]
-    since = Redrivable.DISCARDED if replaces else Redrivable.SENT_BEFORE
+    # The new request needs no row; of one that was to run itself nobody knows whether it has.
+    since = Redrivable.AGAIN if replaces else Redrivable.SENT_BEFORE
     assert decide(letter(), None, NOW, actions=mine, wish=owed) is since
     never_had_one = [did(kind, redrive="mine", generation=None)]
     assert decide(letter(), None, NOW, actions=never_had_one, wish=owed) is Redrivable.AGAIN
