@@ -161,7 +161,10 @@ async def _land_all_but(
 async def land(way: SendFlow, launched: LaunchedBatch) -> list[SendResult]:
     """Return the results of a batch, in its order."""
     for at, (one, record) in zip(launched.places, launched.handed, strict=True):
-        launched.results[at] = SendResult(one.request_id, await way.outcome(one, record))
+        try:
+            launched.results[at] = SendResult(one.request_id, await way.outcome(one, record))
+        finally:
+            way.settled(one)
     landed = [result for result in launched.results if result is not None]
     assert len(landed) == len(launched.results)
     return landed

@@ -47,6 +47,7 @@ class TopicLanes:
 
     Attributes:
         has_missed_redis: Redis was away during a batch.
+        has_missed_topic: a topic was away during a batch; the batches that waited were dropped.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class TopicLanes:
         self._changed = threading.Condition()
         self._is_stopping = False
         self.has_missed_redis = False
+        self.has_missed_topic = False
         self._threads = [
             # Daemons: a thread that hangs in Kafka must not keep the process from ending.
             threading.Thread(target=self._run, name=f"onceward-lane-{n}", daemon=True)
@@ -90,12 +92,6 @@ class TopicLanes:
         """Return for how long the topic will not be tried; 0 when it is there."""
         lane = self._lanes.get(topic)
         return 0.0 if lane is None else max(0.0, lane.rests_until_s - monotonic_s())
-
-    @property
-    def away(self) -> list[str]:
-        """The topics whose last batch did not reach Kafka."""
-        with self._changed:
-            return [topic for topic, lane in self._lanes.items() if lane.failures]
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until nothing is under way; say whether that is so."""
@@ -160,6 +156,7 @@ class TopicLanes:
             if lane.is_idle:
                 del self._lanes[topic]
             return
+        self.has_missed_topic = True
         lane.outage.begins(away, topic=topic)
         lane.failures += 1
         lane.rests_until_s = monotonic_s() + doubled(*REST_S, lane.failures)

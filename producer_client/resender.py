@@ -166,13 +166,11 @@ class Resender:
         self._scan.whole_round()
         until_s = monotonic_s() + ONCE_LIMIT_S
         while self._take_and_decide() or not self._is_all_tried():
-            if self.wait(0):
-                break
-            if monotonic_s() > until_s:
+            if self.wait(0) or monotonic_s() > until_s:
                 return False
             if self._lanes.wait_idle(POLL_S) and not self._is_all_tried():
                 self.wait(POLL_S)
-        return not self._lanes.away and not self._lanes.has_missed_redis
+        return not self._lanes.has_missed_topic and not self._lanes.has_missed_redis
 
     def _is_all_tried(self) -> bool:
         return self._lanes.wait_idle(0) and monotonic_s() > self._comes_back_s

@@ -83,8 +83,8 @@ class SendFlow:
         sent: SentBefore | None = None,
     ) -> None:
         self._sent = SentBefore() if sent is None else sent
-        # The sendings whose PENDING is being taken back, and those that were cancelled meanwhile.
-        self._forgetting: set[tuple[str, int, int | None]] = set()
+        # The sendings whose PENDING was taken back, or is just now, by their identity.
+        self._withdrawn: set[int] = set()
         self._model = model
         self._schema = schema
         self._section = section
@@ -109,17 +109,22 @@ class SendFlow:
         except asyncio.CancelledError:
             self._take_back(one, record)
             raise
+        finally:
+            self.settled(one)
         if error is not None:
             raise error
         return one
+
+    def settled(self, one: Prepared) -> None:
+        """Forget that the PENDING of a sending was taken back: nobody takes it back any more."""
+        self._withdrawn.discard(id(one))
 
     def _take_back(self, one: Prepared, record: OnItsWay | RecordNotSent | None) -> None:
         """Keep a cancelled sending from going out, if that is still possible."""
         if record is None:
             return  # the store tells of a PENDING that it writes all the same
-        if _telling(one) in self._forgetting:
+        if id(one) in self._withdrawn:
             # Redis may have taken it back by now: the next of its kind would be another sending's.
-            self._forgetting.discard(_telling(one))
             self._sent.note(one.request_id)
         elif isinstance(record, RecordNotSent) or record.take_back():
             is_first = one.is_told and one.envelope.attempt == 1
@@ -463,6 +468,7 @@ class SendFlow:
         """
         if not isinstance(error, NotSent) or not one.is_told:
             return error
+        self._withdrawn.add(id(one))
         if one.envelope.attempt > 1:
             await self._put_back([one])
             return error
@@ -486,25 +492,13 @@ class SendFlow:
         Raises:
             RedisUnavailable: it may still be there.
         """
-        self._forgetting.add(_telling(one))
-        try:
-            is_gone = await self._statuses.forget(
-                one.request_id,
-                attempt=one.envelope.attempt,
-                payload_sha256=one.payload_sha256,
-                deadline_at=one.envelope.deadline_at,
-                replaced=one.replaced,
-            )
-        except OncewardError:
-            self._forgetting.discard(_telling(one))
-            raise
-        self._forgetting.discard(_telling(one))
-        return is_gone
-
-
-def _telling(one: Prepared) -> tuple[str, int, int | None]:
-    """Return the facts by which Redis knows the PENDING of a sending."""
-    return one.request_id, one.envelope.attempt, one.envelope.deadline_at
+        return await self._statuses.forget(
+            one.request_id,
+            attempt=one.envelope.attempt,
+            payload_sha256=one.payload_sha256,
+            deadline_at=one.envelope.deadline_at,
+            replaced=one.replaced,
+        )
 
 
 async def ending_of(

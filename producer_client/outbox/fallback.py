@@ -212,11 +212,13 @@ class Fallback:
             if self._is_closed:
                 return True
             kept = self._of_this_process().keeps(request_id)
-        await self._known(kept, self._row_s)
         try:
+            await self._known(kept, self._row_s)
             return kept.result(0)
         except (CancelledError, NotInTime, OncewardError):
             return True
+        finally:
+            kept.cancel()  # one that nobody waits for holds up no row
 
     def _of_this_process(self) -> RowWriter:
         if self._writer.pid != os.getpid():

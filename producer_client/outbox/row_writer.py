@@ -150,18 +150,22 @@ class RowWriter:
             self._insert(connection, one)
 
     def _keeps(self, request_id: str) -> bool:
-        with self._transaction() as connection:
+        with self._transaction(reads=True) as connection:
             given = {"g": self._group, "name": request_id}
             return connection.execute(_KEPT, given).first() is not None
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        """Yield a connection without autocommit."""
+    def _transaction(self, *, reads: bool = False) -> Iterator[Connection]:
+        """Yield a connection without autocommit.
+
+        Args:
+            reads: it writes nothing, and waits for nobody's lock.
+        """
         try:
             with self._engine.connect() as connection:
                 connection.begin()
                 if self._is_sqlite:
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
                 yield connection
         except DBAPIError as error:
             note_hidden_schema(error, self._engine, "outbox")

@@ -278,25 +278,37 @@ def test_a_send_that_is_cancelled_takes_nothing_back_of_its_twin(
     assert [one for one in ids if worker.store.kept_payload(one) is None] == []
 
 
+@pytest.mark.parametrize("step", ["forget", "memory"])
 def test_a_send_that_is_cancelled_while_it_is_taken_back_takes_nothing_back_again(
-    make_settings: MakeSettings, worker: Worker, refusing: str, monkeypatch: pytest.MonkeyPatch
+    make_settings: MakeSettings,
+    worker: Worker,
+    refusing: str,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
 ) -> None:
-    """The next PENDING of the same facts is another sending's."""
+    """The next PENDING of the same facts is another sending's.
+
+    Redis has done it, and the answer to that, or to the question after it, is on its way.
+    """
     settings = make_settings(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
     forgotten: list[str] = []
 
     async def main() -> None:
         async with AsyncClient(settings) as client:
-            forget, is_done = client._way._statuses.forget, asyncio.Event()
+            statuses, is_done = client._way._statuses, asyncio.Event()
+            forget, asked = statuses.forget, getattr(statuses, step)
 
-            async def late(request_id: str, **given: Any) -> bool:
+            async def counted(request_id: str, **given: Any) -> bool:
                 forgotten.append(request_id)
-                await forget(request_id, **given)
-                is_done.set()
-                await asyncio.Event().wait()  # Redis has done it, and its answer is on the way
-                raise AssertionError
+                return await forget(request_id, **given)
 
-            monkeypatch.setattr(client._way._statuses, "forget", late)
+            async def late(*given: Any, **named: Any) -> Any:
+                await (counted if step == "forget" else asked)(*given, **named)
+                is_done.set()
+                await asyncio.Event().wait()
+
+            monkeypatch.setattr(statuses, "forget", counted)
+            monkeypatch.setattr(statuses, step, late)
             monkeypatch.setattr(
                 client._way, "_on_taken_back", lambda one: forgotten.append("once more")
             )
@@ -305,6 +317,7 @@ def test_a_send_that_is_cancelled_while_it_is_taken_back_takes_nothing_back_agai
             sending.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await sending
+            monkeypatch.undo()
             assert await client.doubt("r1") is not None
 
     asyncio.run(main())
