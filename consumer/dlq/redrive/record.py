@@ -81,7 +81,10 @@ class RedriveRecord(NamedTuple):
     def outgoing(self) -> Outgoing:
         """The record."""
         payload = self.payload
-        envelope = Envelope(self.request_id, self.attempt, self.deadline_at)
+        # Another redrive's record, or a resend, may run first and fail: its client is told so, and
+        # may ask for the same under another id.
+        reopens = None if self.reopened is None else self.reopened.generation
+        envelope = Envelope(self.request_id, self.attempt, self.deadline_at, reopens)
         headers = (*payload.headers, *encode_headers(envelope, group=self.group))
         return Outgoing(payload.topic, self.partition, payload.key, payload.value, headers)
 

@@ -46,6 +46,14 @@ _ME = "ends"
 Name = tuple[str, int]
 
 
+def _is_reopened(write: StatusWrite) -> bool:
+    """Whether it tells again of a failure that a resend or a redrive may have reopened since.
+
+    Its wait record may be that of the next run by now.
+    """
+    return write.restore and write.state is State.FAILED and write.fields.get("resend") == "1"
+
+
 def is_kept(one: Handler) -> bool:
     """Whether all requests of a handler have wait records."""
     return one.delivery is DeliveryKind.AT_LEAST_ONCE
@@ -113,6 +121,8 @@ class Ends:
     def hear(self, writes: Iterable[StatusWrite]) -> None:
         """Hear statuses for clients: a final one ends its request. Any thread; returns at once."""
         for write in writes:
+            if _is_reopened(write):
+                continue
             if write.state in FINAL and self._waits(write.topic, write.request_id):
                 self._ended(self._end_of(write), self._awaited(write))
 

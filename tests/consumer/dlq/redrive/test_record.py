@@ -63,9 +63,12 @@ def test_key_value_and_the_users_headers_go_back_untouched_with_one_attempt_more
     back = sent(letter(), failed())
     assert (back.topic, back.partition, back.key, back.value) == ("payments", None, b"k", b"v")
     envelope = decode_headers(SENT._replace(headers=back.headers))
-    assert envelope == Envelope("a", 5, 900)
+    # The failure that was reopened, and no later one.
+    assert envelope == Envelope("a", 5, 900, 1)
     read_by = [decode_headers(SENT._replace(headers=back.headers), group=one) for one in ("g", "h")]
-    assert [one.reopens for one in read_by] == [None, 0]
+    assert [one.reopens for one in read_by] == [1, 0]
+    of_none = decode_headers(SENT._replace(headers=sent(letter(), None).headers))
+    assert of_none.reopens is None
     assert back.headers[:2] == SENT.headers
     found = dict(back.headers)
     assert (found["DLQ_REDRIVE_COUNT"], found["DLQ_REDRIVE_ID"]) == (b"1", b"r")

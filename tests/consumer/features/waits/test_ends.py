@@ -101,6 +101,17 @@ def test_what_is_final_has_a_tombstone_and_what_is_not_has_none(ends: Ends, kafk
     assert kafka.said == ["b SUCCEEDED None", "e FAILED None", "f FAILED None"]
 
 
+def test_a_failure_that_is_told_again_ends_no_run_that_a_redrive_has_asked_for(
+    ends: Ends, kafka: Kafka, outlives: bool
+) -> None:
+    again = [
+        told("a", State.FAILED, resend="1")._replace(restore=True),
+        told("b", State.SUCCEEDED)._replace(restore=True),
+    ]
+    ends.hear(again)
+    eventually(lambda: kafka.said == ["b SUCCEEDED None"], timeout_s=30)
+
+
 def test_a_failure_waits_for_its_letter_where_the_journal_ends_with_the_worker(
     ends: Ends, kafka: Kafka, outlives: bool
 ) -> None:
