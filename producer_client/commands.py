@@ -160,7 +160,11 @@ def wait(
 @cli.command()
 @config_option
 @json_option
-@click.option("--once", is_flag=True, help="One pass over lost and due requests, then exit.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="One pass over lost and due requests; ends with 3 where some could not be tried.",
+)
 @log_level_option
 def resend(config: str | None, as_json: bool, once: bool, log_level: str) -> int:
     """Send lost, overdue and unfinished requests again, until SIGTERM or Ctrl-C.

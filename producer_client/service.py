@@ -55,20 +55,20 @@ def serve(service: Stoppable) -> ExitCode:
 
 
 def run_once(resender: Resender) -> ExitCode:
-    """Do one pass; NOT_AVAILABLE when a server was away.
+    """Do one pass; NOT_AVAILABLE when a server was away, or not all could be tried.
 
     Raises:
         Exception: a fault in it.
     """
     with _stopped_by_signals(resender.stop):
         try:
-            all_there = resender.once()
+            all_tried = resender.once()
         except RedisUnavailable as error:
             log_outage(log, "redis.away", error)
-            all_there = False
+            all_tried = False
         finally:
             resender.close()
-    return ExitCode.FINE if all_there else ExitCode.NOT_AVAILABLE
+    return ExitCode.FINE if all_tried else ExitCode.NOT_AVAILABLE
 
 
 @contextmanager
