@@ -49,6 +49,8 @@ def test_of_a_batch_that_was_too_large_nothing_is_sent_once_its_results_were_tol
 ) -> None:
     name = topic(1, configs={"max.message.bytes": "500"})
     settings = KafkaSection(bootstrap_servers=servers.kafka, group="g", client="confluent")
+    # All of them are one batch, also on a machine that stands still for a moment.
+    monkeypatch.setattr(producer_module, "_LINGER_MS", 1000)
     producer = ConfluentProducer(settings, TIMEOUT_S)
     sent = [producer.send(one(name, os.urandom(100)), 0) for _ in range(20)]
     with monkeypatch.context() as patch:
