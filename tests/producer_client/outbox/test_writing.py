@@ -19,7 +19,7 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from producer_client import AsyncClient, AsyncHandle, Client, outbox
+from producer_client import AsyncClient, AsyncHandle, Client, Handle, outbox
 from producer_client.outbox import (
     NotCommitted,
     NoTransaction,
@@ -146,19 +146,24 @@ def test_what_cannot_be_sent_is_not_written(
     assert [one["request_id"] for one in rows()] == ["sound"]
 
 
+def _succeeds(client: Client, one: Handle, **fields: str) -> None:
+    """Let a request have succeeded, as a worker tells it."""
+    write = StatusWrite(
+        request_id=one.request_id,
+        state=State.SUCCEEDED,
+        attempt=1,
+        generation=1,
+        payload_sha256=one.status().payload_sha256 or "",
+        fields=fields,
+    )
+    assert client.store.write([write]) == [None]
+
+
 def test_a_handle_under_a_taken_id_shows_nothing_of_the_other_request(
     client: Client, engine: Engine
 ) -> None:
     other = client.send({"amount": 5}, request_id="a")
-    write = StatusWrite(
-        request_id="a",
-        state=State.SUCCEEDED,
-        attempt=1,
-        generation=1,
-        payload_sha256=other.status().payload_sha256 or "",
-        fields={"result": '"receipt of 5"'},
-    )
-    assert client.store.write([write]) == [None]
+    _succeeds(client, other, result='"receipt of 5"')
     with engine.begin() as connection:
         handle = client.send({"amount": 500}, request_id="a", connection=connection)
     with pytest.raises(PayloadMismatch):
@@ -189,15 +194,7 @@ def test_a_handle_shows_nothing_of_a_request_for_another_topic(
     client: Client, engine: Engine
 ) -> None:
     other = client.send({"amount": 5}, request_id="a")
-    write = StatusWrite(
-        request_id="a",
-        state=State.SUCCEEDED,
-        attempt=1,
-        generation=1,
-        payload_sha256=other.status().payload_sha256 or "",
-        fields={"topic": other.payload.topic},
-    )
-    assert client.store.write([write]) == [None]
+    _succeeds(client, other, topic=other.payload.topic)
     with engine.begin() as connection:
         # The same payload: a relay parks its row, and it never runs.
         handle = client.send({"amount": 5}, topic="shipping", request_id="a", connection=connection)
