@@ -18,6 +18,6 @@ The port, small Protocols that an engine fulfils: `member`, `partition_reader`, 
 `engine` holds one of each; `engines` chooses by the settings. `in_process` has those of brokers in
 this process.
 
-The engines: `kafka_python`, and `confluent` with librdkafka, which leaves to the first the questions
-that it cannot ask. `memory` is a broker and an engine in this process, for tests alone.
+The engines: `kafka_python`, and `confluent` with librdkafka, which leaves to the first the
+questions that it cannot ask. `memory` is a broker and an engine in this process, for tests alone.
 """
