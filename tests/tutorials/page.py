@@ -11,6 +11,8 @@ _BLOCK = re.compile(
     r"(?:<!-- terminal: (?P<terminal>\w+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL
 )
 _FILE = re.compile(r"# (?P<name>[\w-]+\.(?:py|toml))\b")
+# A time that a command measured, in seconds and tenths: the machine decides about it.
+_MEASURED = re.compile(r"\b\d+\.\d(?= s\b)")
 # A shell says this of a job whenever it notices.
 _JOB_ENDED = re.compile(r"(?:bash: line \d+: +\d+|\[\d+\]\S*) +(?:Killed|Terminated|Done)\b")
 
@@ -75,6 +77,8 @@ def is_as_shown(shown: str, printed: str) -> bool:
     True
     >>> is_as_shown("a\\n…\\nc", "a\\nb\\nb\\nc"), is_as_shown("a\\nc", "a\\nb\\nc")
     (True, False)
+    >>> is_as_shown("after 10.0 s", "after 10.1 s"), is_as_shown("after 10.0 s", "before 10.1 s")
+    (True, False)
     """
     return re.fullmatch(_pattern(shown), _lines(printed)) is not None
 
@@ -101,5 +105,5 @@ def _pattern_of_line(line: str) -> str:
 
 
 def _lines(text: str) -> str:
-    lines = (" ".join(line.split()) for line in text.splitlines())
+    lines = (_MEASURED.sub("0.0", " ".join(line.split())) for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line and not _JOB_ENDED.match(line))
