@@ -32,6 +32,7 @@ from spark_audit.output.paths import Places
 from spark_audit.output.run_lock import alone
 from spark_audit.run.opening import jars_for, require_shared, session_of
 from spark_audit.run.preparation import check_settings, prepare
+from spark_audit.run.telling import VerdictTelling
 from spark_audit.say.cards import CardSources
 from spark_audit.say.client_view import told_of
 from spark_audit.say.findings_csv import write_disagreements, write_findings_csv
@@ -45,9 +46,8 @@ from spark_audit.say.findings_parquet import (
 )
 from spark_audit.say.history import History, line_of, put_in, read_history, strip_of, take_out
 from spark_audit.say.page import render
-from spark_audit.say.prometheus_file import write_metrics
 from spark_audit.say.resend_lines import PayloadReader, ResendLines, write_resend
-from spark_audit.say.summary import Summary, as_text, post_verdict, summarise
+from spark_audit.say.summary import Summary, as_text, summarise
 from spark_audit.spark import explained
 from spark_audit.stage.days import days_of, unjudged
 from spark_audit.stage.gaps import find_gaps
@@ -112,12 +112,7 @@ def run_audit(
             source = prepare(settings, window, places, again=again)
         if spark is None:
             spark = opened.enter_context(session_of(settings.audit, jars, progress=progress))
-        outcome = _audit(spark, settings, window, source, conditions, again=again)
-        ended_at_s, seconds = epoch_ms() / 1000, monotonic_s() - began_s
-        write_metrics(places.metrics, outcome.summary, seconds=seconds, ended_at_s=ended_at_s)
-    if settings.audit.webhook_url:
-        post_verdict(settings.audit.webhook_url, outcome.summary)
-    return outcome
+        return _audit(spark, settings, window, source, conditions, again=again, began_s=began_s)
 
 
 def audit_with(
@@ -129,9 +124,10 @@ def audit_with(
     again: bool = False,
 ) -> AuditResult:
     """Judge a window in a session that is open; the caller holds the lock of the output folder."""
+    began_s = monotonic_s()
     places = Places(output_of(settings.audit.output, spark), window.date)
     source = prepare(settings, window, places, again=again)
-    return _audit(spark, settings, window, source, conditions, again=again)
+    return _audit(spark, settings, window, source, conditions, again=again, began_s=began_s)
 
 
 def _audit(
@@ -142,16 +138,21 @@ def _audit(
     conditions: Sequence[Condition],
     *,
     again: bool,
+    began_s: float,
 ) -> AuditResult:
     places = Places(output_of(settings.audit.output, spark), window.date)
     with told_when_full(places.output), explained("the audit cannot go on"):
         require_shared(spark, places.output)
+        telling = VerdictTelling(
+            places.output, window.date, webhook_url=settings.audit.webhook_url, began_s=began_s
+        )
+        telling.tell_untold()
         # Days that an earlier run had read when it died: their offsets are no other day's, and
         # their open requests are carried into this one.
         days = days_of(places.output, again=window.date if again else None)
         left = unjudged(places.output, days, window.date)
         before = [
-            _audited(spark, settings, Snapshot.of(places.output, day.date), conditions)
+            _audited(spark, settings, Snapshot.of(places.output, day.date), conditions, telling)
             for day in left
         ]
         if before:
@@ -159,7 +160,8 @@ def _audit(
         snapshot = (
             take(spark, settings, source, places.output) if isinstance(source, Manifest) else source
         )
-        return replace(_audited(spark, settings, snapshot, conditions), before=tuple(before))
+        outcome = _audited(spark, settings, snapshot, conditions, telling)
+        return replace(outcome, before=tuple(before))
 
 
 def _audited(
@@ -167,6 +169,7 @@ def _audited(
     settings: Settings,
     snapshot: Snapshot[Location],
     conditions: Sequence[Condition],
+    telling: VerdictTelling,
 ) -> AuditResult:
     manifest = Manifest.read(snapshot.manifest)
     snapshot.require_whole(manifest)
@@ -185,6 +188,7 @@ def _audited(
     # Executors come and go: one that wrote since must have written here as well.
     require_shared(spark, places.output)
     take_out(places.output, manifest.date)
+    telling.expect(manifest.date)
     with replacing(places.report) as folder:
         summary = _written(
             folder,
@@ -209,6 +213,7 @@ def _audited(
             ),
         )
     put_in(places.output, line_of(summary))
+    telling.tell(summary)
     return AuditResult(summary, places.page)
 
 

@@ -1,8 +1,8 @@
-"""The last audit as a text file for Prometheus (node exporter's textfile collector)."""
+"""The last run as a text file for Prometheus (node exporter's textfile collector)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
@@ -18,37 +18,47 @@ LAST_SUCCESS = "onceward_audit_last_success_timestamp_seconds"
 
 
 def write_metrics(
-    path: Location, summary: Mapping[str, Any], *, seconds: float, ended_at_s: float
+    path: Location, days: Sequence[Mapping[str, Any]], *, seconds: float, ended_at_s: float
 ) -> None:
     """Write the file anew, by renaming; each metric names its group.
 
-    An audit that saw everything is a success, also with findings; after any other the time of the
+    A run that saw everything is a success, also with findings; after any other the time of the
     last success stays, so that an alert on its age fires.
 
     Args:
+        days: the summaries of those that the run has judged, at least one, in their order.
         ended_at_s: when it ended, in epoch seconds.
+
+    Raises:
+        NotAvailable: the file cannot be written.
     """
-    registry, counts = CollectorRegistry(), summary["counts"]
-    group = str(summary["group"])
+    registry, group = CollectorRegistry(), str(days[-1]["group"])
     names = ["group", "finding"]
-    found = Gauge("onceward_audit_findings", "What was found.", names, registry=registry)
+    text = "What the last run found, in all days that it judged."
+    found = Gauge("onceward_audit_findings", text, names, registry=registry)
     for finding in Finding:
-        found.labels(group, finding.value).set(counts["findings"][finding.value])
-    text = "1 for the verdict on the last day that was judged."
+        count = sum(one["counts"]["findings"][finding.value] for one in days)
+        found.labels(group, finding.value).set(count)
+    text = "1 for each verdict of the days that the last run judged; good where all of them are."
     verdicts = Gauge("onceward_audit_verdict", text, ["group", "verdict"], registry=registry)
+    given = {DayVerdict(one["verdict"]) for one in days}
     for verdict in DayVerdict:
-        verdicts.labels(group, verdict.value).set(summary["verdict"] == verdict)
+        is_given = given == {verdict} if verdict is DayVerdict.GOOD else verdict in given
+        verdicts.labels(group, verdict.value).set(is_given)
 
     def gauge(name: str, text: str, value: float) -> None:
         made = Gauge(f"onceward_audit_{name}", text, ["group"], registry=registry)
         made.labels(group).set(value)
 
-    gauge("requests", "Requests that were judged.", counts["requests"])
-    gauge("pending", "Not yet committed by the group.", counts["pending"])
-    gauge("in_flight", "Not final, and their time is not over.", counts["in_flight"])
-    gauge("seconds", "How long the audit took.", seconds)
+    requests = sum(one["counts"]["requests"] for one in days)
+    gauge("requests", "Requests that the last run judged.", requests)
+    # Those of an earlier day that are open still are counted by the last one.
+    last = days[-1]["counts"]
+    gauge("pending", "Not yet committed by the group.", last["pending"])
+    gauge("in_flight", "Not final, and their time is not over.", last["in_flight"])
+    gauge("seconds", "How long the run took.", seconds)
     try:
-        is_success = summary["verdict"] != DayVerdict.INCOMPLETE
+        is_success = DayVerdict.INCOMPLETE not in given
         last_s = ended_at_s if is_success else last_success_s(path, group)
         if last_s is not None:
             text = "When an audit last saw everything."

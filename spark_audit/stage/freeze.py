@@ -8,8 +8,8 @@ A run that is made long after its day reads requests as far as the day went (`wi
 offset that it leaves out is lost: the next day begins there.
 
 Records are those that a worker sees, which reads committed ones: a partition ends before its first
-open transaction, and the records behind that are the next run's. Which of them the day judges says
-`chain`.
+open transaction, and the records behind that are the next run's (`hanging` says when the day lacks
+them). Which of them the day judges says `chain`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,22 @@ from spark_audit.stage.audited_topics import (
     partitions_of,
 )
 from spark_audit.stage.chain import Chain, Link, Reach, Start
+from spark_audit.stage.hanging import hidden_records
 from spark_audit.stage.manifest import LogEnd, Manifest, Partition, SnapshotSource, TopicKind
 from spark_audit.stage.window import Window, day_ends
 
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """The limits of one partition."""
+    """The limits of one partition.
+
+    Args:
+        unseen: sentences about records that nobody sees.
+    """
 
     partition: Partition
     link: Link
-    lost: str | None
+    unseen: tuple[str, ...]
 
     @property
     def order(self) -> tuple[int, str, int]:
@@ -103,7 +108,7 @@ def freeze(
         before_ms=chain.before_ms,
         links=tuple(one.link for one in found),
         source=replace(source_of(settings), cluster_id=cluster),
-        unseen=tuple(one.lost for one in found if one.lost is not None),
+        unseen=tuple(text for one in found for text in one.unseen),
     )
 
 
@@ -151,7 +156,9 @@ class _Freeze:
 
     def limits(self, kafka: KafkaQuestions, kinds: Kinds) -> list[_Limits]:
         """Return them by kind, topic and number."""
+        log_ends = kafka.ends(kinds)
         ends = kafka.committed_ends(kinds)
+        hidden = self._hidden(kafka, ends, log_ends)
         committed = committed_of(kafka, self.settings.kafka.group, kinds)
         since = kafka.at_time(kinds, self.window.since_ms)
         begins = kafka.begins(kinds)
@@ -179,8 +186,20 @@ class _Freeze:
                 end=end,
                 committed=committed.get(one),
             )
-            found.append(_Limits(partition, link, _lost(link, start)))
+            unseen = (_lost(link, start), hidden.get(one))
+            found.append(_Limits(partition, link, tuple(filter(None, unseen))))
         return sorted(found, key=lambda one: one.order)
+
+    def _hidden(
+        self,
+        kafka: KafkaQuestions,
+        committed_ends: Mapping[Coordinates, int],
+        log_ends: Mapping[Coordinates, int],
+    ) -> Mapping[Coordinates, str]:
+        # Until the grace is over a transaction of the day may well be about to end.
+        if self.now_ms < self.window.until_ms + self.settings.audit.grace_s * 1000:
+            return {}
+        return hidden_records(kafka, committed_ends, log_ends, until_ms=self.window.until_ms)
 
     def _read_to(
         self, kafka: KafkaQuestions, kinds: Kinds, log_ends: Mapping[Coordinates, int]

@@ -81,10 +81,11 @@ class LagWatch:
                 self._stopping.wait(EVERY_S)
 
     def _ask_on(self, questions: KafkaQuestions) -> None:
+        ends = _Ends(questions)
         while not self._stopping.is_set():
             asked_s, owned = monotonic_s(), frozenset(self._owned())
             self._reading = LagReading(
-                lag(questions, owned, group=self._settings.group or ""), asked_s
+                _lag(questions, owned, ends, group=self._settings.group or ""), asked_s
             )
             self._has_said = False
             while not self._stopping.wait(LOOK_S):
@@ -92,18 +93,40 @@ class LagWatch:
                     break
 
 
-def lag(
-    questions: KafkaQuestions, partitions: Collection[Partition], *, group: str
+class _Ends:
+    """The ends of partitions, to each of which records wait.
+
+    Those of an open transaction do not wait yet, nor do those behind it. But one that has been open
+    since the reading before may hang: a lag of none would hide that its partition stands still.
+    """
+
+    def __init__(self, questions: KafkaQuestions) -> None:
+        self._questions = questions
+        self._open: Mapping[Partition, int] = {}
+
+    def of(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """Return the offset after the last record of each that waits."""
+        # In this order a transaction that begins meanwhile is none that is open.
+        log_ends = self._questions.ends(partitions)
+        ends = self._questions.committed_ends(partitions)
+        before = self._open
+        self._open = {one: end for one, end in ends.items() if end < log_ends[one]}
+        hanging = self._open.items() & before.items()
+        return ends | {one: log_ends[one] for one, _ in hanging}
+
+
+def _lag(
+    questions: KafkaQuestions, partitions: Collection[Partition], ends: _Ends, *, group: str
 ) -> dict[Partition, int]:
     """Return how many offsets of each partition lie behind the group's committed one.
 
-    Without a committed offset all that the partition still has waits. Records of open transactions
-    do not wait yet. The committed offsets are asked for first, so that none lies behind an end.
+    Without a committed offset all that the partition still has waits. The committed offsets are
+    asked for first, so that none lies behind an end.
     """
     committed = questions.group_offsets({group: partitions}) if partitions else {}
-    ends = questions.committed_ends(partitions)
+    found = ends.of(partitions)
     begins = questions.begins([one for one in partitions if one not in committed])
-    return {one: max(0, end - (committed | begins)[one]) for one, end in ends.items()}
+    return {one: max(0, end - (committed | begins)[one]) for one, end in found.items()}
 
 
 def seen(

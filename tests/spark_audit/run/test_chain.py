@@ -128,6 +128,11 @@ def test_what_no_day_would_come_for_and_what_ran_again_after_its_day_are_named_o
     assert _named(scene, today.date, "ran_twice") == ["r-5"]
     judged = [one.summary["offsets"]["judged"] for one in (first, second)]
     assert judged == [15, 2]
+    # Prometheus sees both: the day that was judged late is told nowhere else.
+    assert (
+        f'finding="lost",group="{scene.journal.group}"}} 6.0'
+        in Places(scene.output, today.date).metrics.read_text()
+    )
 
 
 @pytest.mark.long

@@ -18,8 +18,8 @@ def _samples(path: Path) -> list[Sample]:
     return [sample for family in families for sample in family.samples]
 
 
-def _write(path: Path, found: Summary, ended_at_s: float = 1_000.0) -> dict[str, float]:
-    write_metrics(path, found, seconds=12.5, ended_at_s=ended_at_s)
+def _write(path: Path, *days: Summary, ended_at_s: float = 1_000.0) -> dict[str, float]:
+    write_metrics(path, days, seconds=12.5, ended_at_s=ended_at_s)
     return {_short(one): one.value for one in _samples(path)}
 
 
@@ -46,6 +46,21 @@ def test_the_file_has_the_counts_and_the_time_of_the_success(tmp_path: Path) -> 
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
+def test_a_run_that_judged_two_days_hides_neither(tmp_path: Path) -> None:
+    yesterday = summary({Finding.LOST: 3}, pending=4)
+    found = _write(tmp_path / "a.prom", yesterday, summary({Finding.IN_DOUBT: 1}, pending=1))
+    names = {"findingslost": 3, "findingsin_doubt": 1, "requests": 200, "pending": 1}
+    names |= {"verdictgood": 0, "verdictbad": 1, "verdictincomplete": 0}
+    assert {name: found[f"onceward_audit_{name}"] for name in names} == names
+
+
+def test_a_day_that_was_not_seen_whole_is_no_success_of_its_run(tmp_path: Path) -> None:
+    found = _write(tmp_path / "a.prom", summary(unseen=["Redis is away"]), summary())
+    assert LAST_SUCCESS not in found
+    assert found["onceward_audit_verdictincomplete"] == 1
+    assert found["onceward_audit_verdictgood"] == 0
+
+
 def test_every_metric_names_its_group(tmp_path: Path) -> None:
     path = tmp_path / "a.prom"
     _write(path, summary(group='pay"ments'))
@@ -62,9 +77,9 @@ def test_the_success_of_another_group_is_none_of_this(tmp_path: Path) -> None:
 def test_an_audit_that_did_not_see_everything_is_no_success(tmp_path: Path) -> None:
     path = tmp_path / "a.prom"
     unseen = summary(unseen=["Redis is away"])
-    assert LAST_SUCCESS not in _write(path, unseen, 900.0)
-    assert _write(path, summary(), 1_000.0)[LAST_SUCCESS] == 1_000.0
-    assert _write(path, unseen, 2_000.0)[LAST_SUCCESS] == 1_000.0
+    assert LAST_SUCCESS not in _write(path, unseen, ended_at_s=900.0)
+    assert _write(path, summary())[LAST_SUCCESS] == 1_000.0
+    assert _write(path, unseen, ended_at_s=2_000.0)[LAST_SUCCESS] == 1_000.0
 
 
 def test_a_bad_day_that_was_seen_whole_is_a_success(tmp_path: Path) -> None:
@@ -81,4 +96,4 @@ def test_a_file_that_is_none_of_ours_tells_no_success(tmp_path: Path) -> None:
 def test_a_place_where_nothing_can_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotAvailable, match="cannot be written"):
-        write_metrics(tmp_path / "file" / "a.prom", summary(), seconds=1, ended_at_s=1)
+        write_metrics(tmp_path / "file" / "a.prom", [summary()], seconds=1, ended_at_s=1)

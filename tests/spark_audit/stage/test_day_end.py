@@ -101,6 +101,39 @@ def test_a_judged_record_of_a_wrong_clock_does_not_end_a_later_day(
     assert _ends(late)[name] > last
 
 
+def test_a_transaction_that_hangs_since_before_the_days_end_is_named(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings, servers: Servers
+) -> None:
+    name = topic(1)
+    settings = make_settings(name)
+    append(name, timestamp_ms=LATE)
+    with Transactions(servers.kafka) as foreign:
+        foreign.write(name, b"open", timestamp_ms=LATE)
+        append(name, timestamp_ms=LATE)
+        soon, nightly = (
+            freeze(settings, WINDOW, now_ms=BEGIN + DAY_MS + wait_ms) for wait_ms in (0, HOUR_MS)
+        )
+        # At midnight it may well be about to end.
+        assert (_ends(soon), soon.unseen) == ({name: 1}, ())
+        assert _ends(nightly) == {name: 1}
+        (said,) = nightly.unseen
+        assert f"{name}-0 has from offset 1 on: a transaction is open" in said
+        foreign.commit()
+    assert freeze(settings, WINDOW, now_ms=BEGIN + DAY_MS + HOUR_MS).unseen == ()
+
+
+def test_a_transaction_that_began_after_the_days_end_hides_nothing_of_it(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings, servers: Servers
+) -> None:
+    name = topic(1)
+    append(name, timestamp_ms=LATE)
+    with Transactions(servers.kafka) as foreign:
+        foreign.write(name, b"open", timestamp_ms=NEXT_DAY[0])
+        found = freeze(make_settings(name), WINDOW, now_ms=BEGIN + DAY_MS + 3 * HOUR_MS)
+        foreign.abort()
+    assert (_ends(found), found.unseen) == ({name: 1}, ())
+
+
 @pytest.mark.parametrize(
     ("times", "is_over"),
     [

@@ -19,6 +19,7 @@ from tests.consumer.stage import Stage
 from tests.eventually import eventually
 from tests.stack import Servers
 from tests.stack.restartable import Restartable
+from tests.transactions import Transactions
 
 pytestmark = pytest.mark.waits
 
@@ -74,6 +75,23 @@ def test_a_full_buffer_hides_no_record_that_comes_after_it(
         )
     assert behind(stage, servers, 2) >= 70
     gate.open()
+    eventually(lambda: shown(worker, stage) == 0, timeout_s=60, what="a lag of none")
+
+
+def test_records_behind_a_transaction_that_hangs_wait(
+    make_stage: MakeStage, watch: Watch, servers: Servers
+) -> None:
+    stage = make_stage()
+    worker, topic = watch(stage), stage.topics["work"]
+    worker.says("ready", 200)
+    with Transactions(servers.kafka) as foreign:
+        foreign.write(topic, b"{}")
+        stage.produce(b"{}", partition=0)
+        eventually(lambda: shown(worker, stage) == 2, timeout_s=60, what="a lag of two")
+        foreign.commit()
+    eventually(lambda: stage.committed(topic, 0) == 2, timeout_s=60, what="both read")
+    # Behind the mark of the transaction's end, which is no record: nobody commits up to it.
+    stage.produce(b"{}", partition=0)
     eventually(lambda: shown(worker, stage) == 0, timeout_s=60, what="a lag of none")
 
 

@@ -1,0 +1,106 @@
+"""Each day's verdict reaches Prometheus and the webhook, wherever its run ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from feedback.clock import monotonic_s
+from spark_audit.findings import Finding
+from spark_audit.output.paths import Places
+from spark_audit.run.telling import VerdictTelling
+from spark_audit.say.summary import Summary
+from spark_audit.stage.snapshot import Snapshot
+from tests.kit.webhook import Hook, open_hook
+from tests.spark_audit.say.samples import summary
+from tests.spark_audit.stage.samples import DATE
+
+YESTERDAY = "2026-09-30"
+BAD = {Finding.LOST: 1}
+assert YESTERDAY < DATE
+
+
+@pytest.fixture
+def chat() -> Iterator[Hook]:
+    """A chat that takes messages."""
+    with open_hook() as opened:
+        yield opened
+
+
+def _telling(output: Path, chat: Hook, *, date: str = DATE) -> VerdictTelling:
+    return VerdictTelling(output, date, webhook_url=chat.url, began_s=monotonic_s())
+
+
+def _judged(output: Path, date: str, *, frozen_at_ms: int = 0, **found: int) -> Summary:
+    """Plant a day with a finding, and its report; it was read again where another time is given."""
+    told = summary({Finding(name): count for name, count in found.items()}) | {"date": date}
+    read = {"frozen_at_ms": frozen_at_ms or told["frozen_at_ms"]}
+    for path, content in (
+        (Places(output, date).summary, told),
+        (Snapshot.of(output, date).manifest, read),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(content))
+    return told
+
+
+def _dates(chat: Hook) -> list[str]:
+    texts = [json.loads(body)["text"] for _, body in chat.received]
+    return [next(one for one in (YESTERDAY, DATE) if one in text) for text in texts]
+
+
+def _is_bad(output: Path) -> bool:
+    metrics = Places(output, DATE).metrics
+    return metrics.exists() and 'verdict="bad"} 1.0' in metrics.read_text()
+
+
+def test_a_day_that_another_run_judges_is_told_though_its_own_day_is_good(
+    tmp_path: Path, chat: Hook
+) -> None:
+    telling = _telling(tmp_path, chat)
+    telling.tell(_judged(tmp_path, YESTERDAY, lost=1))
+    assert _is_bad(tmp_path)
+    telling.tell(_judged(tmp_path, DATE))
+    assert _is_bad(tmp_path)
+    assert _dates(chat) == [YESTERDAY, DATE]
+
+
+def test_a_day_whose_run_died_after_its_report_is_told_by_the_next_one_once(
+    tmp_path: Path, chat: Hook
+) -> None:
+    _telling(tmp_path, chat, date=YESTERDAY).expect(YESTERDAY)
+    _judged(tmp_path, YESTERDAY, lost=1)
+    for _ in range(2):
+        _telling(tmp_path, chat).tell_untold()
+    assert _is_bad(tmp_path)
+    assert _dates(chat) == [YESTERDAY]
+
+
+def test_a_day_whose_run_died_before_its_report_is_left_to_the_run_that_judges_it(
+    tmp_path: Path, chat: Hook
+) -> None:
+    _telling(tmp_path, chat).expect(YESTERDAY)
+    _judged(tmp_path, YESTERDAY, frozen_at_ms=2, lost=1)
+    telling = _telling(tmp_path, chat)
+    telling.tell_untold()
+    assert not chat.received
+    assert not Places(tmp_path, DATE).metrics.exists()
+
+
+def test_an_old_day_that_is_judged_again_hides_nothing_of_last_night(
+    tmp_path: Path, chat: Hook
+) -> None:
+    _telling(tmp_path, chat).tell(_judged(tmp_path, DATE, lost=1))
+    _telling(tmp_path, chat, date=YESTERDAY).tell(_judged(tmp_path, YESTERDAY))
+    assert _is_bad(tmp_path)
+    assert _dates(chat) == [DATE, YESTERDAY]
+
+
+def test_last_nights_day_that_is_judged_again_is_told_anew(tmp_path: Path, chat: Hook) -> None:
+    told = _judged(tmp_path, DATE, lost=1)
+    _telling(tmp_path, chat).tell(told)
+    _telling(tmp_path, chat).tell(summary() | {"date": DATE})
+    assert not _is_bad(tmp_path)
