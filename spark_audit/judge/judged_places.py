@@ -7,34 +7,34 @@ read; or where it tells of an earlier day's request a fact that this day could n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.spark import frame_of
-from spark_audit.stage.manifest import Manifest, Partition, TopicKind
+from spark_audit.stage.chain import Stretch
+from spark_audit.stage.manifest import Manifest, TopicKind
 
 _RANGES = (
-    "topic string, partition int, start long, end long, log_end long, day_first long, "
-    "own array<struct<first:long,after:long>>"
+    "topic string, partition int, start long, end long, log_end long, "
+    "own array<struct<first:long,after:long>>, earlier array<struct<first:long,after:long>>"
 )
 _MARKS = "topic string, partition int, forgotten_to long, forgotten_deadline long"
 
 
 def ranges_frame(spark: SparkSession, manifest: Manifest) -> DataFrame:
-    """Return the offsets that were read of each partition of requests, and those that the day
-    judges."""
+    """Return the offsets that were read of each partition of requests, those that the day judges,
+    and those that days before it have reached."""
     ends = {(one.topic, one.partition): one.offset for one in manifest.log_ends}
-    firsts = {(one.topic, one.partition): one.first for one in manifest.links}
     return frame_of(
         spark,
         [
             (
                 *(one.topic, one.partition, one.start, one.end),
                 ends.get((one.topic, one.partition)),
-                firsts.get((one.topic, one.partition)),
-                _own(one, manifest),
+                _stretches(manifest.stretches(one.topic, one.partition)),
+                _stretches(earlier_stretches(manifest, one.topic, one.partition)),
             )
             for one in manifest.partitions
             if one.kind in (TopicKind.REQUEST, TopicKind.RETRY)
@@ -51,7 +51,8 @@ def marks_frame(spark: SparkSession, manifest: Manifest) -> DataFrame:
 def placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
     """Return the frame with `is_staged`: whether the place that a row names was read, or lies
     behind the log's end; with `is_own`: whether the day judges that place; with `is_beyond`:
-    whether it lies behind the log's end; and with `is_earlier`: whether a day before has judged it.
+    whether it lies behind the log's end; and with `is_earlier`: whether a day before has reached
+    it, and so judged it, unless its record was left to this day.
 
     The first two are null when the topic is none of the group's, or has no such partition.
     """
@@ -61,17 +62,18 @@ def placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
     is_beyond = F.coalesce(F.col(offset) >= F.col("log_end"), F.lit(False))
     is_staged = is_read | is_beyond
     joined = frame.join(F.broadcast(known), [topic, partition], "left")
-    is_own = F.exists(
-        "own", lambda one: (F.col(offset) >= one["first"]) & (F.col(offset) < one["after"])
-    )
-    is_earlier = F.coalesce(F.col(offset) < F.col("day_first"), F.lit(False))
+
+    def is_in(stretches: str) -> Column:
+        at = F.col(offset)
+        return F.exists(stretches, lambda one: (at >= one["first"]) & (at < one["after"]))
+
     columns = {
         "is_staged": is_staged,
-        "is_own": is_own,
+        "is_own": is_in("own"),
         "is_beyond": is_beyond,
-        "is_earlier": is_earlier,
+        "is_earlier": F.coalesce(is_in("earlier"), F.lit(False)),
     }
-    return joined.withColumns(columns).drop("start", "end", "log_end", "day_first", "own")
+    return joined.withColumns(columns).drop("start", "end", "log_end", "own", "earlier")
 
 
 def is_placed(at: Column, manifest: Manifest) -> Column:
@@ -117,8 +119,22 @@ def may_be_forgotten(fallback: Column) -> Column:
     return F.coalesce(is_below | is_old, F.lit(False))
 
 
-def _own(partition: Partition, manifest: Manifest) -> list[dict[str, int]]:
-    found = manifest.stretches(partition.topic, partition.partition)
+def earlier_stretches(manifest: Manifest, topic: str, partition: int) -> list[Stretch]:
+    """Return the offsets that earlier days have reached.
+
+    The day begins at the first record that was left to it. Behind that lie records that the day
+    before has judged.
+    """
+    found = []
+    for link in manifest.links:
+        if (link.topic, link.partition) == (topic, partition):
+            found.append((0, link.first))
+            earlier = (one for one in link.reaches if one.date < manifest.date)
+            found += [(one.first, one.after) for one in earlier]
+    return found
+
+
+def _stretches(found: Iterable[Stretch]) -> list[dict[str, int]]:
     return [{"first": first, "after": after} for first, after in found]
 
 

@@ -87,6 +87,14 @@ class Past:
     frozen_at_ms: int
     links: Mapping[Place, Link]
 
+    @property
+    def reached_at_ms(self) -> int:
+        """Epoch ms, when the freeze was made by which it took its offsets: a day that is read again
+        after a later one takes no others."""
+        reaches = (one for link in self.links.values() for one in link.reaches)
+        own = (one.frozen_at_ms for one in reaches if one.date == self.date)
+        return max(own, default=self.frozen_at_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -128,9 +136,13 @@ class Chain:
 
     @property
     def before_ms(self) -> int:
-        """Epoch ms, when the last run of an earlier day was frozen; 0 where there is none."""
-        earlier = (past.frozen_at_ms for past in self.pasts if past.date < self.date)
-        return max(earlier, default=0)
+        """Epoch ms, up to when the day before had taken everything; 0 where there is none.
+
+        Not the latest run of all: one of an older day, made late, has taken little of what came
+        since.
+        """
+        earlier = [past for past in self.pasts if past.date < self.date]
+        return max(earlier, key=lambda past: past.date).reached_at_ms if earlier else 0
 
     def is_fixed(self, until_ms: int) -> bool:
         """Return whether the day's offsets stay as they are: it was frozen after its end, and a

@@ -129,7 +129,7 @@ class Manifest:
         forgotten: the partitions of which the journal has deleted rows.
         log_ends: of the partitions of requests.
         number: of the run; runs of a folder are numbered in the order in which they were made.
-        before_ms: epoch ms, when the last run of an earlier day was frozen; 0 where there is none.
+        before_ms: epoch ms, up to when the day before had taken everything; 0 where there is none.
         links: of each partition, which offsets the day judges.
         source: where it was read from; None where it was made by hand.
         unseen: a sentence about each lack of evidence.
@@ -180,13 +180,7 @@ class Manifest:
     def reached_at_ms(self) -> int:
         """Epoch ms, when the day was frozen first after its end, or last before: rows that no
         offset judges belong to it up to here."""
-        own = [
-            reach.frozen_at_ms
-            for link in self.links
-            for reach in link.reaches
-            if reach.date == self.date
-        ]
-        return max(own, default=self.frozen_at_ms)
+        return self.past.reached_at_ms
 
     def of_journal(self, journal_id: str, schema: str) -> Self:
         """Return the same, read from this journal."""

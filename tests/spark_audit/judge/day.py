@@ -46,6 +46,11 @@ LIVING_WORKER = "host-2-living"
 LAPSED_WORKER = "host-4-lapsed"
 SENT_SINCE = 20_000
 FIRST_OFFSET = 3_000_000_000  # beyond 32 bits
+# Nobody has sent anything there on this day. It begins with a record that the day before left, at
+# so many offsets before the end.
+QUIET_TOPIC, LEFT = "quiet", 3
+# A place that the day before has judged, behind that record.
+BEHIND = {"topic": QUIET_TOPIC, "offset": FIRST_OFFSET - 1}
 
 PAYLOAD = "a" * 64
 OTHER_PAYLOAD = "b" * 64
@@ -152,8 +157,7 @@ class Day:
     def manifest(self) -> Manifest:
         """The limits: each partition from its first record to its last."""
         places = [("request", TOPIC, number) for number in range(self.partitions)]
-        # Nobody has ever sent anything there.
-        places += [("request", "quiet", 0), ("retry", RETRY_TOPIC, 0)]
+        places += [("request", QUIET_TOPIC, 0), ("retry", RETRY_TOPIC, 0)]
         places += [("request", PRUNED_TOPIC, number) for number in (0, 1)]
         if self.has_dlq:
             places.append(("dlq", DLQ_TOPIC, 0))
@@ -237,8 +241,13 @@ class Day:
 
     def _link(self, topic: str, number: int) -> Link:
         end = self._next[topic, number]
-        own = Reach(1, "2026-11-20", FIRST_OFFSET, end, UNTIL, FROZEN, FIRST_OFFSET)
-        return Link(topic, number, "", FIRST_OFFSET, (own,))
+        own = Reach(2, "2026-11-20", FIRST_OFFSET, end, UNTIL, FROZEN, FIRST_OFFSET)
+        if topic != QUIET_TOPIC:
+            return Link(topic, number, "", FIRST_OFFSET, (own,))
+        # The day before left a record to this one, and has judged those behind it.
+        first = FIRST_OFFSET - LEFT
+        before = Reach(1, "2026-11-19", first, FIRST_OFFSET, SINCE, SINCE + GRACE, first)
+        return Link(topic, number, "", first, (before, replace(own, first=first)))
 
 
 def coordinates_id(record: Facts) -> str:

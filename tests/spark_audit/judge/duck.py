@@ -47,6 +47,7 @@ def opened(folder: Path, manifest: Manifest) -> Iterator[duckdb.DuckDBPyConnecti
         connection.execute(
             "CREATE TABLE ranges (kind TEXT, topic TEXT, partition INT, start_offset BIGINT, "
             "end_offset BIGINT, log_end BIGINT, day_first BIGINT);"
+            "CREATE TABLE earlier (topic TEXT, partition INT, first BIGINT, after BIGINT);"
             "CREATE TABLE workers (owner TEXT, lease_until BIGINT);"
             "CREATE TABLE carried (request_id TEXT); CREATE TABLE lettered (topic TEXT);"
             "CREATE TABLE forgotten (topic TEXT, partition INT, next_offset BIGINT, "
@@ -67,6 +68,13 @@ def opened(folder: Path, manifest: Manifest) -> Iterator[duckdb.DuckDBPyConnecti
                 for limits in [(one.kind, one.topic, one.partition, one.start, one.end)]
             ],
         )
+        for link in manifest.links:
+            for reach in link.reaches:
+                if reach.date < manifest.date:
+                    connection.execute(
+                        "INSERT INTO earlier VALUES (?, ?, ?, ?)",
+                        [link.topic, link.partition, reach.first, reach.after],
+                    )
         connection.executemany("INSERT INTO workers VALUES (?, ?)", list(manifest.workers.items()))
         for one in manifest.lettered:
             connection.execute("INSERT INTO lettered VALUES (?)", [one])

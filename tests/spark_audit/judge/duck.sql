@@ -1,5 +1,5 @@
 -- The same judgement by joins, on the same Parquet. The test makes the tables `limits` (one row),
--- `ranges`, `workers`, `forgotten` and `carried` of the manifest, and the views `records`,
+-- `ranges`, `earlier`, `workers`, `forgotten` and `carried` of the manifest, and the views `records`,
 -- `requests` and `runs`.
 WITH
 places AS (
@@ -42,7 +42,14 @@ letters AS (
             )
         ) AS is_placed,
         bool_or(
-            in_window AND original_offset < places.day_first AND arrived_by_ms > before_ms
+            in_window AND arrived_by_ms > before_ms AND (
+                original_offset < places.day_first OR EXISTS (
+                    SELECT 1 FROM earlier
+                    WHERE earlier.topic = original_topic
+                        AND earlier.partition = original_partition
+                        AND original_offset >= first AND original_offset < after
+                )
+            )
         ) AS is_late
     FROM limits, records
     LEFT JOIN places
@@ -59,7 +66,15 @@ journal AS (
         ) AS is_staged,
         places.topic IS NOT NULL
         AND requests.offset < coalesce(places.log_end, 9223372036854775807) AS has_place,
-        requests.offset < places.day_first AND generation > 1
+        (
+            requests.offset < places.day_first OR EXISTS (
+                SELECT 1 FROM earlier
+                WHERE earlier.topic = requests.topic
+                    AND earlier.partition = requests.partition
+                    AND requests.offset >= first AND requests.offset < after
+            )
+        )
+        AND generation > 1
         AND claimed_at >= reran_since_ms AND claimed_at < reran_to_ms AS has_run_again
     FROM limits, requests LEFT JOIN places USING (topic, partition)
 ),

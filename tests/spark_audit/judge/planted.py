@@ -5,6 +5,7 @@ from __future__ import annotations
 from spark_audit.findings import Finding
 from spark_audit.stage.manifest import ForgottenPartition
 from tests.spark_audit.judge.day import (
+    BEHIND,
     DEAD_WORKER,
     DEADLINE,
     FIRST_OFFSET,
@@ -277,6 +278,9 @@ def _dead_letters(planted: Planted) -> None:
         seen = {"arrived_by_ms": 0} if request_id == "letter-seen" else {}
         day.bury(record, SINCE + MINUTE, **seen)
     planted.expect("late-letter", Finding.DEAD_LETTER_WITHOUT_FAILURE)
+    record = missing(day, "late-letter-behind") | BEHIND
+    day.bury(day.journal(record, claimed_at=SINCE - HOUR), SINCE + MINUTE)
+    planted.expect("late-letter-behind", Finding.DEAD_LETTER_WITHOUT_FAILURE)
 
 
 def _backlog(planted: Planted) -> None:

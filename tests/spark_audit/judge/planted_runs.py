@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spark_audit.findings import Finding
 from tests.spark_audit.judge.day import (
+    BEHIND,
     DEAD_WORKER,
     FIRST_OFFSET,
     FROZEN,
@@ -63,6 +64,9 @@ def sow_second_runs(planted: Planted) -> None:
         record = missing(day, request_id) | {"offset": FIRST_OFFSET - 1}
         day.ran(day.journal(record, generation=2, claimed_at=claimed_at), "SUCCEEDED")
     planted.expect("ran-again-today", Finding.RAN_TWICE)
+    record = missing(day, "ran-again-behind") | BEHIND
+    day.ran(day.journal(record, generation=2, claimed_at=SINCE), "SUCCEEDED")
+    planted.expect("ran-again-behind", Finding.RAN_TWICE)
 
 
 def sow_lawful_second_runs(planted: Planted) -> None:

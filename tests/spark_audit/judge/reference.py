@@ -69,8 +69,12 @@ def _has_run_again(row: Facts, it: Manifest) -> bool:
 
 
 def _is_earlier(at: Facts, it: Manifest) -> bool:
-    firsts = {(one.topic, one.partition): one.first for one in it.links}
-    return bool(at["offset"] < firsts.get((at["topic"], at["partition"]), 0))
+    links = [
+        one for one in it.links if (one.topic, one.partition) == (at["topic"], at["partition"])
+    ]
+    reaches = [reach for link in links for reach in link.reaches if reach.date < it.date]
+    is_before = any(at["offset"] < link.first for link in links)
+    return is_before or any(reach.first <= at["offset"] < reach.after for reach in reaches)
 
 
 def _is_placed(one: Facts, at: int, it: Manifest) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
@@ -141,6 +141,18 @@ def test_a_record_of_another_time_belongs_to_the_first_run_that_no_later_day_wil
     log.run(2, begin_of(3) + 10)
     # What was sent before midnight and came after the freeze is the next run's.
     assert log.judged(2) == {5, 6, 7}
+
+
+def test_what_the_day_before_had_taken_does_not_move_when_an_older_day_is_judged_again() -> None:
+    log = Log([begin_of(day) for day in range(4)])
+    taken_ms = {day: begin_of(day + 1) + 1_000 for day in (0, 2)}
+    for day, at in taken_ms.items():
+        log.run(day, at)
+    # An old one again, with another clock, and one that was missed.
+    log.pasts[date_of(0)] = replace(log.pasts[date_of(0)], frozen_at_ms=begin_of(4))
+    log.run(1, begin_of(4))
+    befores = [Chain(date_of(day), tuple(log.pasts.values())).before_ms for day in (0, 1, 3)]
+    assert befores == [0, taken_ms[0], taken_ms[2]]
 
 
 def test_a_first_run_begins_with_its_window_and_takes_only_strays_before() -> None:
