@@ -241,6 +241,14 @@ def payload_sha256(key: Column, value: Column) -> Column:
     return F.sha2(F.concat(*parts), 256)
 
 
+def if_request_id(text: Column) -> Column:
+    """Return text that is a request id; null where it is none.
+
+    Ids reach SQL, and a database may refuse text that is none: PostgreSQL knows no NUL.
+    """
+    return F.when(text.rlike(_ID), text)
+
+
 def _is_between(text: Column, low: int, high: int) -> Column:
     return F.when(text.rlike(_DECIMAL), _number(text).between(low, high)).otherwise(False)
 

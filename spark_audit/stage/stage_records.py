@@ -24,6 +24,7 @@ from spark_audit.stage.record_columns import (
     REQUEST_ID,
     Headers,
     header_columns,
+    if_request_id,
     naming_unreadable_times,
     payload_sha256,
     with_envelope,
@@ -235,7 +236,8 @@ def _about() -> Column:
     """Return the request that a record is about.
 
     A dead letter names the one that failed, and has the id of another one when it was sent again to
-    be handled. An outcome that is no request of its own names the one that ended.
+    be handled; text that is no id names none. An outcome that is no request of its own names the
+    one that ended.
     """
     kind, request_id = F.col("kind"), F.col("request_id")
     return (
@@ -251,7 +253,7 @@ def _aside(headers: Headers) -> dict[str, Column]:
     number = headers.first_number("ORIGINAL_PARTITION")
     is_aside = F.col("topic_kind") != TopicKind.REQUEST.value
     origin = {
-        "failed_id": headers.last_text("DLQ_REQUEST_ID"),
+        "failed_id": if_request_id(headers.last_text("DLQ_REQUEST_ID")),
         "reason": headers.last_text("DLQ_REASON"),
         "original_topic": headers.first_text("ORIGINAL_TOPIC"),
         "original_partition": number.try_cast("int"),

@@ -143,6 +143,20 @@ def test_a_dead_letter_that_was_sent_again_to_be_handled_is_about_the_request_th
     assert (request["request_id"], letter["request_id"]) == ("id-1.dlq.1", "id-1")
 
 
+def test_text_that_is_no_request_id_names_no_request_that_failed(
+    topic: MakeTopic, append: Append, group: str, make_settings: MakeSettings, stage: Stage
+) -> None:
+    name = topic(1)
+    dead = topic(1, name=f"{name}.{group}.dlq")
+    texts = (b"a\x00b", b"has space", b"\xff", "ü".encode(), b"x" * 129, b"", b"a\n")
+    for text in texts:
+        headers = [("DLQ_REQUEST_ID", b"id-0"), ("DLQ_REQUEST_ID", text), (REQUEST_ID, b"id-1")]
+        append(dead, headers=headers, timestamp_ms=BEGIN_MS + 1)
+    append(dead, headers=[("DLQ_REQUEST_ID", b"a\x00b")], timestamp_ms=BEGIN_MS + 1)
+    ids = [row["request_id"] for row in stage(make_settings(name))]
+    assert ids == ["id-1"] * len(texts) + [f"{dead}-0-{len(texts)}-{BEGIN_MS + 1}"]
+
+
 def test_malformed_records_are_named_by_where_they_stand(
     topic: MakeTopic, append: Append, make_settings: MakeSettings, stage: Stage
 ) -> None:
