@@ -228,6 +228,7 @@ def _compared(settings: Settings, judged: DataFrame, manifest: Manifest) -> Comp
             store,
             requests_to_compare(judged, most=settings.audit.statuses),
             read_at_ms=manifest.journal_read_at_ms,
+            grace_ms=manifest.grace_ms,
             # Earlier versions kept the status of a doubt no longer than the others.
             ttl_s=lambda state: min(settings.redis.ttl_s(state), settings.redis.longest_ttl_s),
             now_ms=epoch_ms(),
