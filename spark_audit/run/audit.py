@@ -304,12 +304,12 @@ def _offered(
     may have forgotten the others.
     """
     with PayloadReader(settings) as payloads:
-        begun = [payloads.is_begun(one.request_id) for one in to_resend(findings)]
+        begun = payloads.begun(one.request_id for one in to_resend(findings))
         found = write_resend(
             () if any(begun) or not begun else to_resend(findings),
             payloads.read,
             path,
-            is_begun=payloads.is_begun,
+            begun=payloads.begun,
             audit={
                 "group": manifest.group,
                 "journal": manifest.source.journal_id if manifest.source else "",
