@@ -77,7 +77,10 @@ def gather(
     )
     if manifest.carried:
         carried = ids_frame(spark, manifest.carried)
-        seen = _union(seen, carried.withColumn("is_named", F.lit(True)))
+        flags = {"is_named": F.lit(True), "is_carried": F.lit(True)}
+        seen = _union(seen, carried.withColumns(flags))
+    else:
+        seen = seen.withColumn("is_carried", F.lit(False))
     grouped = _keyed(seen).groupBy(*_KEY).agg(*_aggregates())
     rows = _keyed(_of_requests(placed(requests, ranges), manifest))
     return grouped.join(rows, list(_KEY), "full_outer").select("request_id", "row", *_filled())
@@ -167,7 +170,7 @@ def _of_requests(requests: DataFrame, manifest: Manifest) -> DataFrame:
     row = F.struct(
         *("topic", "partition", "offset", "payload_sha256", "attempt", "generation"),
         *("effect_kind", "effect_at", "deadline_at", "state", "owner", "claimed_at"),
-        *("finished_at", "code", "resend", "is_staged"),
+        *("finished_at", "code", "resend", "dead_letter_at", "is_staged", "is_earlier"),
         is_placed(F.coalesce("claimed_at", "finished_at"), manifest).alias("is_placed"),
         has_run_again(manifest).alias("has_run_again"),
     )
@@ -183,6 +186,7 @@ def _aggregates() -> Iterator[Column]:
     bit = rules.bit_of("run.generation")
     aggregates = {
         "is_named": F.max("is_named"),
+        "is_carried": F.max("is_carried"),
         "is_placed": F.max(F.coalesce("letter.is_placed", "run.is_placed")),
         "has_late_letter": F.max("letter.is_late"),
         "has_undelivered": F.max("is_undelivered"),
@@ -217,7 +221,7 @@ def _aggregates() -> Iterator[Column]:
 def _filled() -> Iterator[Column]:
     """Yield the columns of a group, with their values for an id that has only a row."""
     flags = (
-        *("is_named", "is_placed", "has_late_letter", "has_undelivered", "has_malformed"),
+        *("is_named", "is_carried", "is_placed", "has_late_letter", "has_undelivered", "has_malformed"),
         *("has_failed", "may_be_forgotten", "has_outcome"),
     )
     counts = ("records", "sightings", "dead_letters", "accusing_letters", "history")

@@ -207,7 +207,8 @@ def failed_without_dead_letter(manifest: Manifest) -> Column:
     """Return whether it failed for good before the grace and no dead letter says so (section 7).
 
     Not where the payload was gone, since there was nothing to keep, nor where no dead letters are
-    kept of its topic.
+    kept of its topic. Nor where an earlier day has judged the failure: its letter lies before those
+    that were read.
     """
     return _has_no_letter(manifest) & _sure(_ended_before_grace(manifest))
 
@@ -286,8 +287,18 @@ def _has_no_letter(manifest: Manifest) -> Column:
         return F.lit(False)
     is_due = ~F.col("row.resend") & (F.coalesce("row.code", F.lit("")) != PAYLOAD_GONE)
     is_kept = F.col("row.topic").isin(*manifest.lettered)
-    is_unburied = is_kept & (F.col("dead_letters") == 0)
+    is_unburied = is_kept & (F.col("dead_letters") == 0) & ~_was_buried_before(manifest)
     return _sure((_state() == "FAILED") & is_due & is_unburied)
+
+
+def _was_buried_before(manifest: Manifest) -> Column:
+    """Return whether the failure is of an earlier day, which a copy of the record has brought here,
+    and its letter was acknowledged by then.
+
+    The run of that day has looked for the letter. A request that it left open is this one's.
+    """
+    by_then = F.col("row.dead_letter_at") < (manifest.before_ms or manifest.since_ms)
+    return _sure(F.col("row.is_earlier") & by_then & ~F.col("is_carried"))
 
 
 def _is_over(manifest: Manifest) -> Column:

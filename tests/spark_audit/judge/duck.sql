@@ -59,6 +59,7 @@ journal AS (
         ) AS is_staged,
         places.topic IS NOT NULL
         AND requests.offset < coalesce(places.log_end, 9223372036854775807) AS has_place,
+        coalesce(requests.offset < places.day_first, false) AS is_earlier,
         requests.offset < places.day_first AND generation > 1
         AND claimed_at >= reran_since_ms AND claimed_at < reran_to_ms AS has_run_again
     FROM limits, requests LEFT JOIN places USING (topic, partition)
@@ -155,6 +156,7 @@ known AS (
         coalesce(effects.succeeded, 0) AS succeeded,
         coalesce(effects.entered, 0) AS entered,
         coalesce(history.has_failed, false) AS has_failed,
+        carried.request_id IS NOT NULL AS is_carried,
         carried.request_id IS NOT NULL OR coalesce(sent.in_window, false) OR (sent.sent IS NULL AND (
             coalesce(letters.is_placed, false) OR coalesce(history.is_placed, false)
             OR coalesce(
@@ -216,7 +218,11 @@ SELECT
     least <> greatest OR payload_sha256 <> least OR payload_sha256 <> greatest AS payload_mismatch,
     sent > 1 AS resent,
     state = 'FAILED' AND NOT resend AND coalesce(code, '') <> 'PAYLOAD_GONE' AND letters = 0
-    AND topic IN (FROM lettered) AND finished_at + grace_ms < frozen_at_ms AS failed_without_dead_letter,
+    AND topic IN (FROM lettered) AND finished_at + grace_ms < frozen_at_ms
+    AND NOT (
+        is_earlier AND NOT is_carried
+        AND coalesce(dead_letter_at < coalesce(nullif(before_ms, 0), since_ms), false)
+    ) AS failed_without_dead_letter,
     accusing > 0 AND NOT has_failed AND coalesce(state, '') NOT IN ('FAILED', 'IN_DOUBT', 'EXPIRED')
     AS dead_letter_without_failure,
     is_malformed AS malformed,

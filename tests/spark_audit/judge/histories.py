@@ -111,6 +111,7 @@ def _row(day: Day, at: Facts, choose: Choose) -> Facts:
         "owner": choose(OWNERS),
         "code": choose(CODES),
         "resend": choose(SELDOM),
+        "dead_letter_at": choose((None, SINCE - 1, SINCE)),
         "finished_at": choose(ENDS),
         "deadline_at": choose((NOON + HOUR, FROZEN + HOUR)),
     }

@@ -11,6 +11,7 @@ from tests.spark_audit.judge.day import Day, Facts
 from tests.spark_audit.judge.effects import effect_runs
 
 PLACE = ("topic", "partition", "offset")
+FAR = 2**63
 
 
 def audit(day: Day) -> dict[str, set[Finding]]:
@@ -101,6 +102,7 @@ def _findings(
     refused = state == "FAILED" and row["claimed_at"] is None
     own = request_id.startswith(f"{place}-") or re.fullmatch("sha256-[0-9a-f]{64}", request_id)
     unburied = state == "FAILED" and not row["resend"] and row["code"] != "PAYLOAD_GONE"
+    unburied = unburied and not _was_buried_before(request_id, row, it)
     lettered = ("FAILED", "IN_DOUBT", "EXPIRED")
     failed = state in lettered or any(run["outcome"] in lettered for run in runs)
     is_missing = sent and not row and not waits and _deadline(records, it) <= over
@@ -126,6 +128,11 @@ def _findings(
         Finding.LATE: state in ("SUCCEEDED", "FAILED") and row["finished_at"] > row["deadline_at"],
     }
     return {finding for finding, is_true in found.items() if is_true}
+
+
+def _was_buried_before(request_id: str, row: Facts, it: Manifest) -> bool:
+    is_by_then = (row["dead_letter_at"] or FAR) < (it.before_ms or it.since_ms)
+    return is_by_then and _is_earlier(row, it) and request_id not in it.carried
 
 
 def _is_pruned(record: Facts, it: Manifest) -> bool:
