@@ -13,7 +13,7 @@ all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -41,6 +41,7 @@ def judge(
     requests: DataFrame,
     runs: DataFrame,
     manifest: Manifest,
+    allowed_ms: Mapping[str, int],
 ) -> DataFrame:
     """Return one row for each request of the day, and for each that was carried into it.
 
@@ -48,8 +49,11 @@ def judge(
     read, its row, run or dead letter counts, by the place that it names. One of an earlier day is
     of this one too when it ran again since the journal was read for that, or has a dead letter
     since then that its row denies: no other day would say so.
+
+    Args:
+        allowed_ms: see `allowed_times`, by topic.
     """
-    found = gather(spark, records, requests, runs, manifest)
+    found = gather(spark, records, requests, runs, manifest, allowed_ms)
     is_placed = F.col("is_placed") | F.coalesce("row.is_placed", F.lit(False))
     has_run_again = F.coalesce("row.has_run_again", F.lit(False))
     is_denied = F.col("has_late_letter") & rules.has_row()
@@ -66,13 +70,14 @@ def gather(
     requests: DataFrame,
     runs: DataFrame,
     manifest: Manifest,
+    allowed_ms: Mapping[str, int],
 ) -> DataFrame:
     """Return the columns that the rules read, for each id."""
     ranges = ranges_frame(spark, manifest)
     marks = marks_frame(spark, manifest)
     marked = records.join(F.broadcast(marks), ["topic", "partition"], "left")
     seen = _union(
-        _of_records(placed(marked, ranges, "original_"), manifest),
+        _of_records(placed(marked, ranges, "original_"), manifest, allowed_ms),
         _of_runs(placed(runs, ranges), manifest),
     )
     if manifest.carried:
@@ -94,7 +99,7 @@ def _union(left: DataFrame, right: DataFrame) -> DataFrame:
     return left.unionByName(right, allowMissingColumns=True)
 
 
-def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
+def _of_records(records: DataFrame, manifest: Manifest, allowed_ms: Mapping[str, int]) -> DataFrame:
     is_request = F.col("kind") == TopicKind.REQUEST
     is_letter = F.col("kind") == TopicKind.DLQ
     is_outcome = F.col("kind") == TopicKind.OUTCOME
@@ -113,7 +118,8 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
         is_late_letter(manifest).alias("is_late"),
     )
     seen = F.struct(sent_at.alias("sent_at"), *place)
-    fallback = sent_at + round(manifest.deadline_s * 1000)
+    fallback = sent_at + _longest_ms(manifest, allowed_ms)
+    is_unnamed = is_request & F.col("deadline_at").isNull()
     is_due = F.col("kind").isin(TopicKind.REQUEST, TopicKind.RETRY)
     return records.select(
         "request_id",
@@ -127,8 +133,20 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
         F.when(~is_outcome, is_due & ~F.col("is_committed")).alias("is_undelivered"),
         is_outcome.alias("has_outcome"),
         (is_request & F.col("is_malformed")).alias("is_malformed"),
-        (is_request & may_be_forgotten(fallback)).alias("may_be_forgotten"),
+        # Its own may have been as short as one likes.
+        (is_request & may_be_forgotten(sent_at)).alias("may_be_forgotten"),
+        (is_unnamed & ~F.col("topic").isin(*allowed_ms)).alias("has_unknown_time"),
     )
+
+
+def _longest_ms(manifest: Manifest, allowed_ms: Mapping[str, int]) -> Column:
+    """Return how long a request that names no deadline may have waited for its run, at most."""
+    default_ms = round(manifest.deadline_s * 1000)
+    of_topic = (
+        F.when(F.col("topic") == topic, max(longest_ms, default_ms))
+        for topic, longest_ms in allowed_ms.items()
+    )
+    return F.coalesce(*of_topic, F.lit(default_ms))
 
 
 def _in_our_time(sent_at: Column) -> Column:
@@ -192,6 +210,7 @@ def _aggregates() -> Iterator[Column]:
         "has_undelivered": F.max("is_undelivered"),
         "has_malformed": F.max("is_malformed"),
         "may_be_forgotten": F.max("may_be_forgotten"),
+        "has_unknown_time": F.max("has_unknown_time"),
         "has_outcome": F.max("has_outcome"),
         "has_failed": F.max(F.col("run.outcome").isin(*rules.LETTERED)),
         "first": F.min("seen"),
@@ -221,8 +240,15 @@ def _aggregates() -> Iterator[Column]:
 def _filled() -> Iterator[Column]:
     """Yield the columns of a group, with their values for an id that has only a row."""
     flags = (
-        *("is_named", "is_carried", "is_placed", "has_late_letter", "has_undelivered", "has_malformed"),
-        *("has_failed", "may_be_forgotten", "has_outcome"),
+        *(
+            "is_named",
+            "is_carried",
+            "is_placed",
+            "has_late_letter",
+            "has_undelivered",
+            "has_malformed",
+        ),
+        *("has_failed", "may_be_forgotten", "has_outcome", "has_unknown_time"),
     )
     counts = ("records", "sightings", "dead_letters", "accusing_letters", "history")
     runs = (

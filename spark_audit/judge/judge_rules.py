@@ -244,14 +244,15 @@ def can_resend(manifest: Manifest) -> Column:
 
     Nothing of it is in the journal: no row, and no run in the history, whose row was then taken
     away by somebody, and none that pruning may have deleted. Nor does a dead letter, a retry, a
-    wait record or an outcome say that it was begun, or may be yet. Its payload must be one, and its
-    headers ours to repeat. A failure is not
+    wait record or an outcome say that it was begun, or may be yet. It must be known when its time
+    was over, its payload must be one, and its headers ours to repeat. A failure is not
     among them, also where its row says that a resend may help: its client was told, and may have
     asked for the same under another id since, which nobody sees here (docs: The guarantee).
     """
     is_unknown = ~has_row() & (F.col("history") == 0)
     is_unknown &= F.col("sightings") == F.col("records")
     is_unknown &= ~F.col("may_be_forgotten") & ~F.col("has_outcome")
+    is_unknown &= ~F.col("has_unknown_time")
     is_whole = (F.col("records") > 0) & ~payload_mismatch(manifest) & ~malformed(manifest)
     return is_whole & ~is_pending() & is_unknown
 

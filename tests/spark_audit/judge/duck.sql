@@ -126,7 +126,7 @@ pruned AS (
     WHERE kind = 'request' AND (
         coalesce(
             records.deadline_at,
-            CASE WHEN timestamp_ms >= 0 THEN timestamp_ms ELSE since_ms END + deadline_ms
+            CASE WHEN timestamp_ms >= 0 THEN least(timestamp_ms, arrived_by_ms) ELSE since_ms END
         ) <= forgotten.deadline_at
         OR records.deadline_at IS NULL AND records.partition = forgotten.partition
         AND records.offset < next_offset

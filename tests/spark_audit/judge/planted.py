@@ -139,6 +139,12 @@ def _pruned(planted: Planted) -> None:
         planted.expect(request_id, Finding.FORGOTTEN)
     day.send("behind-it-and-younger", topic=PRUNED_TOPIC, deadline_at=NOON + 2 * MINUTE)
     planted.expect("behind-it-and-younger", Finding.LOST)
+    # A handler may allow less time than the settings: they may have had none to speak of.
+    times = {"sent-before-what-was-pruned": NOON + MINUTE, "sent-after-it": NOON + MINUTE + 1}
+    for request_id, at in times.items():
+        day.send(request_id, at, topic=PRUNED_TOPIC, partition=1)
+    planted.expect("sent-before-what-was-pruned", Finding.FORGOTTEN)
+    planted.expect("sent-after-it", Finding.LOST)
 
 
 def _refusals(planted: Planted) -> None:

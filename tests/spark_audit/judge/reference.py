@@ -139,9 +139,10 @@ def _is_pruned(record: Facts, it: Manifest) -> bool:
     """Say whether it lies where its partition was pruned, or had its time when a record of its
     topic had that was pruned: it may be a copy of that."""
     has_deadline = record["deadline_at"] is not None
+    sent_at = _sent_at(record) if record["timestamp_ms"] >= 0 else it.since_ms
+    earliest = record["deadline_at"] if has_deadline else sent_at
     return any(
-        one.topic == record["topic"] and _deadline([record], it) <= one.deadline_at
-        for one in it.forgotten
+        one.topic == record["topic"] and earliest <= one.deadline_at for one in it.forgotten
     ) or any(
         (one.topic, one.partition) == (record["topic"], record["partition"])
         and record["offset"] < one.next_offset

@@ -12,6 +12,7 @@ import spark_audit.judge.carry_over
 from spark_audit.judge.carry_over import CarryOver, carried, carry_over, gone
 from spark_audit.judge.judge import judge
 from tests.spark_audit.judge.day import (
+    ALLOWED,
     DEAD_WORKER,
     FIRST_OFFSET,
     FROZEN,
@@ -67,7 +68,7 @@ def _day() -> Day:
 def judged(spark: SparkSession) -> Judged:
     """Return the day; its requests are rows that cost no further judgement."""
     day = _day()
-    found = judge(spark, *day.frames(spark), day.manifest)
+    found = judge(spark, *day.frames(spark), day.manifest, ALLOWED)
     return Judged(day, spark.createDataFrame(found.collect(), found.schema))
 
 
@@ -147,7 +148,7 @@ def test_what_was_carried_is_judged_by_the_next_run(spark: SparkSession, judged:
         frozen_at_ms=FROZEN + 24 * HOUR,
         carried=yesterday.ids,
     )
-    (row,) = judge(spark, *day.frames(spark), tomorrow).collect()
+    (row,) = judge(spark, *day.frames(spark), tomorrow, ALLOWED).collect()
     assert row["request_id"] == "lost-at-last"
     assert row["lost"]
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from spark_audit.findings import REQUEST_FINDINGS, Finding
 from spark_audit.judge.judge import judge
 from tests.spark_audit.judge.day import (
+    ALLOWED,
     FIRST_OFFSET,
     FROZEN,
     LIVING_WORKER,
@@ -178,7 +179,7 @@ def test_a_row_whose_record_a_compacted_topic_may_have_forgotten_is_no_orphan(
     day.journal(missing(day, "forgotten"))
     day.journal(missing(day, "orphan") | {"topic": "gone"})
     manifest = replace(day.manifest, compacted=(TOPIC,))
-    rows = judge(spark, *day.frames(spark), manifest).collect()
+    rows = judge(spark, *day.frames(spark), manifest, ALLOWED).collect()
     assert {row["request_id"]: row["orphan"] for row in rows} == {
         "forgotten": False,
         "orphan": True,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_audit.judge.allowed_times import allowed_times, topics_in_question
 from spark_audit.judge.figures import figures_of
 from spark_audit.judge.judge import judge
 from spark_audit.judge.judged_day import JudgedDay, judge_day
@@ -127,7 +128,9 @@ def test_findings_and_figures_are_those_of_the_whole_day(
     # A record of another day, run as plainly, is counted nowhere.
     _run_plainly(day, "after", UNTIL)
     sifted = _judged(spark, day, tmp_path)
-    whole = judge(spark, *day.frames(spark), day.manifest)
+    records, requests, runs = day.frames(spark)
+    allowed = allowed_times(records, requests, topics_in_question(records, requests))
+    whole = judge(spark, records, requests, runs, day.manifest, allowed)
     left, all_of = _by_id(sifted.requests), _by_id(whole)
     assert left == {request_id: all_of[request_id] for request_id in left}
     assert {one for one, found in findings(all_of).items() if found} <= set(left)
