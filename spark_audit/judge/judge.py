@@ -29,6 +29,7 @@ from spark_audit.judge.judged_places import (
     placed,
     ranges_frame,
 )
+from spark_audit.judge.letter_rules import LETTERED, awaits_letter, dead_letter_without_failure
 from spark_audit.spark import ids_frame
 from spark_audit.stage.manifest import Manifest, TopicKind
 
@@ -57,7 +58,7 @@ def judge(
     is_placed = F.col("is_placed") | F.coalesce("row.is_placed", F.lit(False))
     has_run_again = F.coalesce("row.has_run_again", F.lit(False))
     is_denied = F.col("has_late_letter") & rules.has_row()
-    is_denied &= rules.dead_letter_without_failure(manifest)
+    is_denied &= dead_letter_without_failure(manifest)
     is_of_window = F.col("is_named") | ((F.col("records") == 0) & is_placed)
     is_of_window |= has_run_again | is_denied
     is_known = rules.has_record() | rules.has_row() | (F.col("history") > 0)
@@ -119,6 +120,9 @@ def _of_records(records: DataFrame, manifest: Manifest, allowed_ms: Mapping[str,
     )
     seen = F.struct(sent_at.alias("sent_at"), *place)
     fallback = sent_at + _longest_ms(manifest, allowed_ms)
+    # Delivered, and sent by somebody who had read of a failure.
+    reopening = F.struct("reopens", "attempt", "topic")
+    reopens = is_request & F.col("is_committed") & F.col("reopens").isNotNull()
     is_unnamed = is_request & F.col("deadline_at").isNull()
     is_due = F.col("kind").isin(TopicKind.REQUEST, TopicKind.RETRY)
     return records.select(
@@ -128,6 +132,7 @@ def _of_records(records: DataFrame, manifest: Manifest, allowed_ms: Mapping[str,
         F.when(is_letter, letter).alias("letter"),
         F.when(is_request, F.col("payload_sha256")).alias("payload_sha256"),
         "attempt",
+        F.when(reopens, reopening).alias("reopening"),
         F.when(is_due, F.coalesce(_in_our_time(sent_at), fallback)).alias("deadline_at"),
         # An outcome proves an end, not that its request was sent.
         F.when(~is_outcome, is_due & ~F.col("is_committed")).alias("is_undelivered"),
@@ -212,11 +217,12 @@ def _aggregates() -> Iterator[Column]:
         "may_be_forgotten": F.max("may_be_forgotten"),
         "has_unknown_time": F.max("has_unknown_time"),
         "has_outcome": F.max("has_outcome"),
-        "has_failed": F.max(F.col("run.outcome").isin(*rules.LETTERED)),
+        "has_failed": F.max(F.col("run.outcome").isin(*LETTERED)),
         "first": F.min("seen"),
         "attempt": F.max("attempt"),
         "least_attempt": F.min(F.when(F.col("seen").isNotNull(), F.col("attempt"))),
         "deadline_at": F.max("deadline_at"),
+        "reopening": F.max("reopening"),
         "least_payload": F.min("payload_sha256"),
         "greatest_payload": F.max("payload_sha256"),
         "last_letter": F.max("letter"),
@@ -258,7 +264,10 @@ def _filled() -> Iterator[Column]:
     unset = {**dict.fromkeys(flags, False), **dict.fromkeys((*counts, *runs), 0)}
     for name, value in unset.items():
         yield F.coalesce(name, F.lit(value)).alias(name)
-    facts = ("first", "first_run", "last_letter", "attempt", "least_attempt", "deadline_at")
+    facts = (
+        *("first", "first_run", "last_letter", "reopening"),
+        *("attempt", "least_attempt", "deadline_at"),
+    )
     yield from map(F.col, (*facts, "least_payload", "greatest_payload"))
 
 
@@ -293,7 +302,8 @@ def _judged(manifest: Manifest) -> Iterator[Column]:
         "payload_sha256": F.least("least_payload", "row.payload_sha256"),
         "is_pending": rules.is_pending(),
         "is_in_flight": rules.is_in_flight(manifest),
-        "awaits_letter": rules.awaits_letter(manifest),
+        "awaits_letter": awaits_letter(manifest),
+        "awaits_reopening": rules.awaits_reopening(manifest),
         "can_resend": rules.can_resend(manifest),
         "resend_needed": rules.resend_needed(manifest),
         **{str(finding): rules.RULES[finding](manifest) for finding in REQUEST_FINDINGS},

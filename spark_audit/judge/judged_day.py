@@ -15,6 +15,7 @@ from spark_audit.output.outputs import replacing, settled
 from spark_audit.output.paths import Places
 from spark_audit.stage.manifest import Manifest
 from spark_audit.stage.snapshot import Snapshot
+from spark_audit.stage.stage_records import SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,10 @@ def judge_day(
     Raises:
         NotAvailable: the disk is full.
     """
-    records, requests, runs = (
-        spark.read.parquet(uri_of(folder))
-        for folder in (snapshot.records, snapshot.requests, snapshot.runs)
+    # By their schema: an older snapshot lacks a column.
+    records = spark.read.schema(SCHEMA).parquet(uri_of(snapshot.records))
+    requests, runs = (
+        spark.read.parquet(uri_of(folder)) for folder in (snapshot.requests, snapshot.runs)
     )
     sifted = _kept(
         spark, sift(spark, records, requests, runs, manifest, samples=samples), places.sifted

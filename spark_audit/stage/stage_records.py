@@ -34,7 +34,7 @@ SCHEMA = (
     "kind string, topic string, partition int, offset long, timestamp_ms long, request_id string, "
     "attempt long, deadline_at long, payload_sha256 string, is_malformed boolean, "
     "is_committed boolean, in_window boolean, arrived_by_ms long, reason string, "
-    "original_topic string, original_partition int, original_offset long"
+    "original_topic string, original_partition int, original_offset long, reopens long"
 )
 
 # How long a broker may take to answer a question that is asked again meanwhile.
@@ -184,7 +184,8 @@ def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFra
     wanted = placed.where((F.col("offset") >= F.col("start")) | F.col("in_window"))
     headers = Headers(F.col("names"), F.col("values"))
     known = wanted.withColumns({**header_columns(headers), **_aside(headers)})
-    found = with_envelope(known.drop("names", "values")).withColumn("kind", _kind())
+    envelopes = with_envelope(known.drop("names", "values"), manifest.group)
+    found = envelopes.withColumn("kind", _kind())
     is_committed = F.coalesce(F.col("offset") < F.col("committed"), F.lit(False))
     columns = {"request_id": _about(), "is_committed": is_committed}
     return found.withColumns(columns).select(*_names(SCHEMA))

@@ -16,7 +16,7 @@ from spark_audit.stage.manifest import ForgottenPartition, LogEnd, Manifest, Par
 RECORDS = """kind string, topic string, partition int, offset long, timestamp_ms long,
     request_id string, attempt long, deadline_at long, payload_sha256 string, is_malformed boolean,
     is_committed boolean, in_window boolean, arrived_by_ms long, reason string,
-    original_topic string, original_partition int, original_offset long"""
+    original_topic string, original_partition int, original_offset long, reopens long"""
 REQUESTS = """request_id string, topic string, partition int, offset long, payload_sha256 string,
     attempt long, generation long, effect_kind string, effect_at long, deadline_at long,
     state string, owner string, claimed_at long, due_at long, finished_at long, code string,
@@ -226,6 +226,7 @@ class Day:
             "original_topic": None,
             "original_partition": None,
             "original_offset": None,
+            "reopens": None,
         }
         record |= facts
         self._next[place] = max(self._next[place], record["offset"]) + 1

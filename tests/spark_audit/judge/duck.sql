@@ -16,6 +16,12 @@ sent AS (
         min(attempt) AS least_attempt
     FROM records WHERE kind = 'request' GROUP BY request_id
 ),
+asked AS (
+    SELECT DISTINCT ON (request_id)
+        request_id, reopens, attempt AS asked_attempt, topic AS asked_topic
+    FROM records WHERE kind = 'request' AND is_committed AND reopens IS NOT NULL
+    ORDER BY request_id, reopens DESC, attempt DESC, topic DESC
+),
 delivered AS (
     SELECT
         request_id,
@@ -146,6 +152,7 @@ known AS (
         journal.*  EXCLUDE (request_id, deadline_at),
         journal.deadline_at AS row_deadline_at,
         sent.* EXCLUDE (request_id, sent),
+        asked.* EXCLUDE (request_id),
         delivered.is_delivered,
         delivered.deadline_at,
         delivered.request_id IS NOT NULL OR letters.request_id IS NOT NULL
@@ -185,6 +192,7 @@ known AS (
     FROM limits, ids
     LEFT JOIN sent USING (request_id)
     LEFT JOIN delivered USING (request_id)
+    LEFT JOIN asked USING (request_id)
     LEFT JOIN letters USING (request_id)
     LEFT JOIN journal USING (request_id)
     LEFT JOIN effects USING (request_id)
@@ -199,8 +207,19 @@ SELECT
     sent > 0 AND is_delivered AND NOT has_row AND deadline_at + grace_ms <= frozen_at_ms
     AND request_id IN (FROM pruned) AS forgotten,
     CASE
-        WHEN has_row THEN (state = 'RETRYING' OR (state = 'FAILED' AND resend AND NOT is_delivered))
-            AND row_deadline_at + grace_ms <= frozen_at_ms
+        WHEN has_row THEN row_deadline_at + grace_ms <= frozen_at_ms AND (
+            state = 'RETRYING'
+            OR (state = 'FAILED' AND resend AND (
+                NOT is_delivered
+                OR (
+                    coalesce(reopens >= generation AND asked_attempt > attempt, false)
+                    AND asked_topic = topic AND NOT coalesce(
+                        least <> greatest OR payload_sha256 <> least OR payload_sha256 <> greatest,
+                        false
+                    )
+                )
+            ))
+        )
         ELSE NOT is_delivered AND deadline_at + grace_ms <= frozen_at_ms
     END AS overdue,
     succeeded + entered > 1 AS ran_twice,

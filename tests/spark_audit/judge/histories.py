@@ -81,6 +81,7 @@ def _record(day: Day, request_id: str, choose: Choose) -> Facts:
         payload_sha256=choose(PAYLOADS),
         is_committed=not choose(SELDOM),
         is_malformed=choose(SELDOM),
+        reopens=choose((None, None, 0, 1, 2)),
     )
 
 

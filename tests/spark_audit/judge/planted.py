@@ -18,6 +18,7 @@ from tests.spark_audit.judge.day import (
     SECOND,
     SINCE,
     UNTIL,
+    Facts,
     coordinates_id,
     missing,
 )
@@ -45,6 +46,7 @@ def plant() -> Planted:
         sow_letters,
         sow_copies_of_failures,
         _backlog,
+        _asked_again,
         _carried,
     ):
         sow(planted)
@@ -247,6 +249,39 @@ def _backlog(planted: Planted) -> None:
     day.journal(day.send("never-reopened", deadline_at=FROZEN - GRACE), "FAILED", resend=True)
     day.send("never-reopened", attempt=2, deadline_at=FROZEN - GRACE, is_committed=False)
     planted.expect("never-reopened", Finding.RESENT, Finding.OVERDUE)
+
+
+def _asked_again(planted: Planted) -> None:
+    """Sow failures that were sent again: delivered, and no row tells of it."""
+    day = planted.day
+    lost: dict[str, Facts] = {
+        "asked-again-and-lost": {"reopens": 1},
+        "asked-again-in-time": {"reopens": 1, "deadline_at": FROZEN},
+        # Sent by somebody who did not know of this failure: answered from the row.
+        "asked-again-of-an-earlier": {"reopens": 0},
+        "asked-again-of-nothing": {},
+        # Refused, each.
+        "asked-again-elsewhere": {"reopens": 1, "topic": PRUNED_TOPIC},
+        "asked-again-otherwise": {"reopens": 1, "payload_sha256": OTHER_PAYLOAD},
+        # It was read, and the failure closed.
+        "asked-again-too-late": {"reopens": 1},
+        "asked-again-by-an-old-record": {"reopens": 1, "attempt": 1},
+    }
+    for request_id, facts in lost.items():
+        given: Facts = {"deadline_at": NOON + HOUR, "attempt": 2} | facts
+        failed = day.send(request_id, deadline_at=given["deadline_at"])
+        resend = request_id != "asked-again-too-late"
+        day.journal(failed, "FAILED", resend=resend, code="PAYLOAD_GONE")
+        day.send(request_id, NOON + MINUTE, **given)
+        planted.expect(request_id, Finding.RESENT)
+    planted.expect("asked-again-and-lost", Finding.RESENT, Finding.OVERDUE)
+    planted.expect("asked-again-otherwise", Finding.RESENT, Finding.PAYLOAD_MISMATCH)
+    # The resend failed as well: it has a generation of its own.
+    failed = day.send("asked-again-and-failed", deadline_at=NOON + HOUR)
+    again = {"deadline_at": NOON + HOUR, "attempt": 2, "reopens": 1}
+    record = day.send("asked-again-and-failed", NOON + MINUTE, **again)
+    day.ran(day.journal(record, "FAILED", resend=True, generation=2), "FAILED")
+    planted.expect("asked-again-and-failed", Finding.RESENT)
 
 
 def _carried(planted: Planted) -> None:

@@ -112,7 +112,8 @@ def _findings(
         Finding.FORGOTTEN: is_missing and is_pruned,
         Finding.OVERDUE: (state == "RETRYING" and row["deadline_at"] <= over)
         or (not row and waits and _deadline(records, it) <= over)
-        or (waits and state == "FAILED" and row["resend"] and row["deadline_at"] <= over),
+        or (waits and state == "FAILED" and row["resend"] and row["deadline_at"] <= over)
+        or (_is_asked_again(sent, row, payloads) and row["deadline_at"] <= over),
         Finding.RAN_TWICE: effect_runs(row, runs) > 1,
         Finding.IN_DOUBT: state == "IN_DOUBT",
         Finding.STUCK: state == "CLAIMED"
@@ -128,6 +129,17 @@ def _findings(
         Finding.LATE: state in ("SUCCEEDED", "FAILED") and row["finished_at"] > row["deadline_at"],
     }
     return {finding for finding, is_true in found.items() if is_true}
+
+
+def _is_asked_again(sent: list[Facts], row: Facts, payloads: set[str]) -> bool:
+    if row.get("state") != "FAILED" or not row["resend"] or len(payloads) > 1:
+        return False
+    asked = [one for one in sent if one["is_committed"] and one["reopens"] is not None]
+    if not asked:
+        return False
+    last = max(asked, key=lambda one: (one["reopens"], one["attempt"], one["topic"]))
+    is_later = last["reopens"] >= row["generation"] and last["attempt"] > row["attempt"]
+    return bool(is_later and last["topic"] == row["topic"])
 
 
 def _was_buried_before(request_id: str, row: Facts, it: Manifest) -> bool:

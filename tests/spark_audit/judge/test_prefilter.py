@@ -152,6 +152,24 @@ def test_some_plain_requests_are_left_as_samples_the_same_each_time(spark: Spark
     assert 3 <= len(first) < len(PLAIN)
 
 
+def test_a_snapshot_that_was_taken_before_a_column_was_added_is_judged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    day = _add_plain(Day())
+    failed = day.send("sent-again", deadline_at=NOON)
+    day.journal(failed, "FAILED", resend=True)
+    day.send("sent-again", NOON, attempt=2, deadline_at=NOON, reopens=1)
+    day.write(spark, tmp_path / "new")
+    records = spark.read.parquet(str(tmp_path / "new" / "records"))
+    records.drop("reopens").write.parquet(str(tmp_path / "old" / "records"))
+    for name in ("requests", "runs"):
+        (tmp_path / "new" / name).rename(tmp_path / "old" / name)
+    places = Places(tmp_path, day.manifest.date)
+    judged = judge_day(spark, Snapshot(tmp_path / "old"), day.manifest, places, samples=0)
+    # What it does not say accuses nobody.
+    assert [row["overdue"] for row in judged.requests.where("records > 1").collect()] == [False]
+
+
 def test_a_small_day_is_judged_whole(spark: SparkSession, tmp_path: Path) -> None:
     sifted = _judged(spark, _add_plain(Day()), tmp_path, samples=1000)
     assert set(_by_id(sifted.requests)) == set(PLAIN)
