@@ -125,4 +125,6 @@ def _disagreements(
             told, status, read_at_ms=read_at_ms, grace_ms=grace_ms, kept_since_ms=since_ms
         )
         if is_other:
-            yield Disagreement(told.request_id, told.state or "none", str(status.state))
+            # The same word of a later run needs its number.
+            run = f" (generation {status.generation})" if told.state == status.state else ""
+            yield Disagreement(told.request_id, told.state or "none", f"{status.state}{run}")

@@ -76,13 +76,18 @@ def test_statuses_are_read_in_batches_and_found_in_order(redis_url: str, group: 
         for number in (3, 700):
             name = f"r{number}"
             store.redis.hset(store.request_key(name), mapping={"status": "FAILED", "generation": 1})
+        at = READ_AT - GRACE - 1
+        later = store.request_key("later")
+        store.redis.hset(later, mapping={"status": "FAILED", "generation": 2, "updated_at": at})
         told = [ToldRequest(f"r{number}", "CLAIMED", 1, None) for number in range(800)]
+        told.append(ToldRequest("later", "FAILED", 1, KEPT_SINCE))
         times = {"read_at_ms": READ_AT, "grace_ms": GRACE, "now_ms": READ_AT}
         compared = compare(store, told, **times, ttl_s=lambda _: 0.001)
-        assert compared.requests == 800
+        assert compared.requests == 801
         assert compared.disagreements == [
             Disagreement("r3", "CLAIMED", "FAILED"),
             Disagreement("r700", "CLAIMED", "FAILED"),
+            Disagreement("later", "FAILED", "FAILED (generation 2)"),
         ]
     finally:
         store.close()
