@@ -66,7 +66,7 @@ class DeadLetterRows(WaitingRows):
     """The failures that wait for their letters; see `WaitingRows`.
 
     A failure that a resend may reopen is not dead, and where the payload was gone there is nothing
-    to keep. The audit says the same (`spark_audit/judge/judge_rules.py`).
+    to keep. The audit says the same (`spark_audit/judge/letter_rules.py`).
     """
 
     kind = _DEAD

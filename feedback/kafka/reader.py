@@ -1,4 +1,4 @@
-"""Reads one record again from Kafka by its coordinates, or finds that it is gone.
+"""Reads records again from Kafka by their coordinates, or finds that they are gone.
 
 A resend needs it where no payload was stored, and so does a sweep that runs a request again. Gone
 means that it can never be read again: below the log's start (retention), no longer among the
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
@@ -27,6 +29,8 @@ from feedback.settings.settings import KafkaSection
 SILENCE_S = 0.5
 # One record is wanted; a broker sends a whole batch in any case, however large it is.
 FETCH_BYTES = 65_536
+# To read over so many records takes less time than to ask for a further one.
+NEAR = 100
 
 
 class ReadForbidden(KafkaUnavailable):
@@ -61,13 +65,43 @@ class RecordReader:
             ReadForbidden: this user may not read the topic.
             KafkaUnavailable: Kafka did not answer in time or refused; nothing is known.
         """
+        return self._reading((topic, partition), [offset], timeout_s)[offset]
+
+    def read_many(
+        self, topic: str, partition: int, offsets: Sequence[int], *, timeout_s: float
+    ) -> dict[int, Record | None]:
+        """Return the records at these offsets, each as `read` returns it; those that lie close
+        together are fetched together.
+
+        Args:
+            offsets: ascending.
+            timeout_s: seconds to wait for Kafka each time that it is asked.
+
+        Raises:
+            ReadForbidden, KafkaUnavailable: as for `read`.
+        """
+        found: dict[int, Record | None] = {}
+        for number, offset in enumerate(offsets):
+            if offset not in found:
+                found |= self._reading((topic, partition), offsets[number:], timeout_s)
+        return found
+
+    def _reading(
+        self, where: Partition, offsets: Sequence[int], timeout_s: float
+    ) -> dict[int, Record | None]:
+        """Return the record at the first of these offsets, and those that came with it."""
         deadline_s = monotonic_s() + timeout_s
         if not self._lock.acquire(timeout=timeout_s):
             raise KafkaUnavailable(self._away("others are reading"))
+        found: dict[int, Record | None] = {}
         try:
-            return self._read((topic, partition), offset, deadline_s)
+            found[offsets[0]] = self._read(where, offsets[0], deadline_s)
+            if found[offsets[0]] is not None:
+                found.update(self._that_came_along(where, offsets[1:]))
+            return found
         except OffsetGone:
-            return None
+            # Retention may have come behind the first of them.
+            return {offsets[0]: None} | found
         except TopicRefused as error:
             self._disconnect()
             raise ReadForbidden(str(error)).because(error.fault) from error
@@ -106,6 +140,21 @@ class RecordReader:
         if end > offset and reader.position(where) <= offset:
             raise KafkaUnavailable(self._away("it does not give the record"))
         return None
+
+    def _that_came_along(
+        self, where: Partition, offsets: Sequence[int]
+    ) -> Iterator[tuple[int, Record | None]]:
+        """Yield what the last fetch has of these offsets, behind the record that was read."""
+        reader, left = self._reader, deque(offsets)
+        while reader is not None and left and left[0] - reader.position(where) < NEAR:
+            records = reader.poll(0.0, max_records=NEAR)
+            if not records:
+                return
+            for one in records:
+                while left and left[0] < one.offset:
+                    yield left.popleft(), None
+                if left and left[0] == one.offset:
+                    yield left.popleft(), one
 
     def _connected(self, deadline_s: float) -> PartitionReader:
         if self._reader is None:

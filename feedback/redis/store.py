@@ -193,9 +193,19 @@ class StatusStore(StoreCalls):
         Raises:
             RedisUnavailable: Redis did not answer.
         """
+        return self.kept_payloads([request_id])[0]
+
+    def kept_payloads(self, request_ids: Sequence[str]) -> list[StoredPayload | None]:
+        """Return payloads as `kept_payload` does, in the order of the ids.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
         with observed(self._observers, "read"), guarded():
-            raw = cast("bytes | None", self.redis.get(self.payload_key(request_id)))
-        return StoredPayload.read(raw)
+            pipe = self.redis.pipeline(transaction=False)
+            for request_id in request_ids:
+                pipe.get(self.payload_key(request_id))
+            return [StoredPayload.read(raw) for raw in execute(pipe)]
 
     def forget(
         self,

@@ -1,9 +1,9 @@
 """The carry-over: the requests that one run could not judge to the end, for the next run.
 
-A request that was not delivered, or has time left, is judged by its records: the next run reads
-Kafka from where they are. A claim without an end is judged by its row, which is found by its id
-wherever its record lies, so a claim that nobody ends does not make every later run read all the
-days since. So is a failure whose dead letter may still come.
+A request that was not delivered, or has time left, is judged by its records, and so is a failure
+that was sent again: the next run reads Kafka from where they are. A claim without an end is judged
+by its row, which is found by its id wherever its record lies, so a claim that nobody ends does not
+make every later run read all the days since. So is a failure whose dead letter may still come.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ def carried(judged: DataFrame) -> DataFrame:
     """
     has_claim = F.coalesce(F.col("state").isin(*_OPEN_CLAIMS), F.lit(False))
     needs_records = F.col("is_pending") | (F.col("is_in_flight") & ~has_claim)
+    needs_records |= F.col("awaits_reopening")
     return (
         judged.where(needs_records | has_claim | F.col("awaits_letter"))
         .select(

@@ -13,7 +13,7 @@ all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -29,6 +29,7 @@ from spark_audit.judge.judged_places import (
     placed,
     ranges_frame,
 )
+from spark_audit.judge.letter_rules import LETTERED, awaits_letter, dead_letter_without_failure
 from spark_audit.spark import ids_frame
 from spark_audit.stage.manifest import Manifest, TopicKind
 
@@ -41,6 +42,7 @@ def judge(
     requests: DataFrame,
     runs: DataFrame,
     manifest: Manifest,
+    allowed_ms: Mapping[str, int],
 ) -> DataFrame:
     """Return one row for each request of the day, and for each that was carried into it.
 
@@ -48,12 +50,15 @@ def judge(
     read, its row, run or dead letter counts, by the place that it names. One of an earlier day is
     of this one too when it ran again since the journal was read for that, or has a dead letter
     since then that its row denies: no other day would say so.
+
+    Args:
+        allowed_ms: see `allowed_times`, by topic.
     """
-    found = gather(spark, records, requests, runs, manifest)
+    found = gather(spark, records, requests, runs, manifest, allowed_ms)
     is_placed = F.col("is_placed") | F.coalesce("row.is_placed", F.lit(False))
     has_run_again = F.coalesce("row.has_run_again", F.lit(False))
     is_denied = F.col("has_late_letter") & rules.has_row()
-    is_denied &= rules.dead_letter_without_failure(manifest)
+    is_denied &= dead_letter_without_failure(manifest)
     is_of_window = F.col("is_named") | ((F.col("records") == 0) & is_placed)
     is_of_window |= has_run_again | is_denied
     is_known = rules.has_record() | rules.has_row() | (F.col("history") > 0)
@@ -66,18 +71,22 @@ def gather(
     requests: DataFrame,
     runs: DataFrame,
     manifest: Manifest,
+    allowed_ms: Mapping[str, int],
 ) -> DataFrame:
     """Return the columns that the rules read, for each id."""
     ranges = ranges_frame(spark, manifest)
     marks = marks_frame(spark, manifest)
     marked = records.join(F.broadcast(marks), ["topic", "partition"], "left")
     seen = _union(
-        _of_records(placed(marked, ranges, "original_"), manifest),
+        _of_records(placed(marked, ranges, "original_"), manifest, allowed_ms),
         _of_runs(placed(runs, ranges), manifest),
     )
     if manifest.carried:
         carried = ids_frame(spark, manifest.carried)
-        seen = _union(seen, carried.withColumn("is_named", F.lit(True)))
+        flags = {"is_named": F.lit(True), "is_carried": F.lit(True)}
+        seen = _union(seen, carried.withColumns(flags))
+    else:
+        seen = seen.withColumn("is_carried", F.lit(False))
     grouped = _keyed(seen).groupBy(*_KEY).agg(*_aggregates())
     rows = _keyed(_of_requests(placed(requests, ranges), manifest))
     return grouped.join(rows, list(_KEY), "full_outer").select("request_id", "row", *_filled())
@@ -91,7 +100,7 @@ def _union(left: DataFrame, right: DataFrame) -> DataFrame:
     return left.unionByName(right, allowMissingColumns=True)
 
 
-def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
+def _of_records(records: DataFrame, manifest: Manifest, allowed_ms: Mapping[str, int]) -> DataFrame:
     is_request = F.col("kind") == TopicKind.REQUEST
     is_letter = F.col("kind") == TopicKind.DLQ
     is_outcome = F.col("kind") == TopicKind.OUTCOME
@@ -110,7 +119,11 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
         is_late_letter(manifest).alias("is_late"),
     )
     seen = F.struct(sent_at.alias("sent_at"), *place)
-    fallback = sent_at + round(manifest.deadline_s * 1000)
+    fallback = sent_at + _longest_ms(manifest, allowed_ms)
+    # Delivered, and sent by somebody who had read of a failure.
+    reopening = F.struct("reopens", "attempt", "topic")
+    reopens = is_request & F.col("is_committed") & F.col("reopens").isNotNull()
+    is_unnamed = is_request & F.col("deadline_at").isNull()
     is_due = F.col("kind").isin(TopicKind.REQUEST, TopicKind.RETRY)
     return records.select(
         "request_id",
@@ -119,13 +132,26 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
         F.when(is_letter, letter).alias("letter"),
         F.when(is_request, F.col("payload_sha256")).alias("payload_sha256"),
         "attempt",
+        F.when(reopens, reopening).alias("reopening"),
         F.when(is_due, F.coalesce(_in_our_time(sent_at), fallback)).alias("deadline_at"),
         # An outcome proves an end, not that its request was sent.
         F.when(~is_outcome, is_due & ~F.col("is_committed")).alias("is_undelivered"),
         is_outcome.alias("has_outcome"),
         (is_request & F.col("is_malformed")).alias("is_malformed"),
-        (is_request & may_be_forgotten(fallback)).alias("may_be_forgotten"),
+        # Its own may have been as short as one likes.
+        (is_request & may_be_forgotten(sent_at)).alias("may_be_forgotten"),
+        (is_unnamed & ~F.col("topic").isin(*allowed_ms)).alias("has_unknown_time"),
     )
+
+
+def _longest_ms(manifest: Manifest, allowed_ms: Mapping[str, int]) -> Column:
+    """Return how long a request that names no deadline may have waited for its run, at most."""
+    default_ms = round(manifest.deadline_s * 1000)
+    of_topic = (
+        F.when(F.col("topic") == topic, max(longest_ms, default_ms))
+        for topic, longest_ms in allowed_ms.items()
+    )
+    return F.coalesce(*of_topic, F.lit(default_ms))
 
 
 def _in_our_time(sent_at: Column) -> Column:
@@ -167,7 +193,7 @@ def _of_requests(requests: DataFrame, manifest: Manifest) -> DataFrame:
     row = F.struct(
         *("topic", "partition", "offset", "payload_sha256", "attempt", "generation"),
         *("effect_kind", "effect_at", "deadline_at", "state", "owner", "claimed_at"),
-        *("finished_at", "code", "resend", "is_staged"),
+        *("finished_at", "code", "resend", "dead_letter_at", "is_staged", "is_earlier"),
         is_placed(F.coalesce("claimed_at", "finished_at"), manifest).alias("is_placed"),
         has_run_again(manifest).alias("has_run_again"),
     )
@@ -183,17 +209,20 @@ def _aggregates() -> Iterator[Column]:
     bit = rules.bit_of("run.generation")
     aggregates = {
         "is_named": F.max("is_named"),
+        "is_carried": F.max("is_carried"),
         "is_placed": F.max(F.coalesce("letter.is_placed", "run.is_placed")),
         "has_late_letter": F.max("letter.is_late"),
         "has_undelivered": F.max("is_undelivered"),
         "has_malformed": F.max("is_malformed"),
         "may_be_forgotten": F.max("may_be_forgotten"),
+        "has_unknown_time": F.max("has_unknown_time"),
         "has_outcome": F.max("has_outcome"),
-        "has_failed": F.max(F.col("run.outcome").isin(*rules.LETTERED)),
+        "has_failed": F.max(F.col("run.outcome").isin(*LETTERED)),
         "first": F.min("seen"),
         "attempt": F.max("attempt"),
         "least_attempt": F.min(F.when(F.col("seen").isNotNull(), F.col("attempt"))),
         "deadline_at": F.max("deadline_at"),
+        "reopening": F.max("reopening"),
         "least_payload": F.min("payload_sha256"),
         "greatest_payload": F.max("payload_sha256"),
         "last_letter": F.max("letter"),
@@ -217,8 +246,15 @@ def _aggregates() -> Iterator[Column]:
 def _filled() -> Iterator[Column]:
     """Yield the columns of a group, with their values for an id that has only a row."""
     flags = (
-        *("is_named", "is_placed", "has_late_letter", "has_undelivered", "has_malformed"),
-        *("has_failed", "may_be_forgotten", "has_outcome"),
+        *(
+            "is_named",
+            "is_carried",
+            "is_placed",
+            "has_late_letter",
+            "has_undelivered",
+            "has_malformed",
+        ),
+        *("has_failed", "may_be_forgotten", "has_outcome", "has_unknown_time"),
     )
     counts = ("records", "sightings", "dead_letters", "accusing_letters", "history")
     runs = (
@@ -228,7 +264,10 @@ def _filled() -> Iterator[Column]:
     unset = {**dict.fromkeys(flags, False), **dict.fromkeys((*counts, *runs), 0)}
     for name, value in unset.items():
         yield F.coalesce(name, F.lit(value)).alias(name)
-    facts = ("first", "first_run", "last_letter", "attempt", "least_attempt", "deadline_at")
+    facts = (
+        *("first", "first_run", "last_letter", "reopening"),
+        *("attempt", "least_attempt", "deadline_at"),
+    )
     yield from map(F.col, (*facts, "least_payload", "greatest_payload"))
 
 
@@ -263,7 +302,8 @@ def _judged(manifest: Manifest) -> Iterator[Column]:
         "payload_sha256": F.least("least_payload", "row.payload_sha256"),
         "is_pending": rules.is_pending(),
         "is_in_flight": rules.is_in_flight(manifest),
-        "awaits_letter": rules.awaits_letter(manifest),
+        "awaits_letter": awaits_letter(manifest),
+        "awaits_reopening": rules.awaits_reopening(manifest),
         "can_resend": rules.can_resend(manifest),
         "resend_needed": rules.resend_needed(manifest),
         **{str(finding): rules.RULES[finding](manifest) for finding in REQUEST_FINDINGS},

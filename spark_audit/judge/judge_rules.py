@@ -12,6 +12,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_audit.findings import Finding
+from spark_audit.judge.letter_rules import dead_letter_without_failure, failed_without_dead_letter
+from spark_audit.judge.row_facts import may_reopen, state, sure
 from spark_audit.stage.manifest import Manifest
 
 Rule = Callable[[Manifest], Column]
@@ -26,10 +28,7 @@ MAY_FOLLOW = ("SAME_KEY", "VOIDED", "GRANTED")
 # Why one may follow that has succeeded: the run above it is the same run, or the counterparty knows
 # both by one key.
 MAY_STAND_ABOVE = ("RAISED", "SAME_KEY")
-# Where a request ends that has a dead letter.
-LETTERED = ("FAILED", "IN_DOUBT", "EXPIRED")
 TRANSACTIONAL = "transactional"
-PAYLOAD_GONE = "PAYLOAD_GONE"
 PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 
 
@@ -53,7 +52,7 @@ def deadline_at() -> Column:
 
 def is_final() -> Column:
     """Return whether the journal says how the request has ended (docs: Statuses)."""
-    return _sure(_state().isin(*FINAL))
+    return sure(state().isin(*FINAL))
 
 
 def is_pending() -> Column:
@@ -63,12 +62,12 @@ def is_pending() -> Column:
     have gone to another partition, and clocks differ. A final request is only reopened where its
     row says so (docs: The guarantee).
     """
-    return F.col("has_undelivered") & (~is_final() | _may_reopen())
+    return F.col("has_undelivered") & (~is_final() | may_reopen())
 
 
 def is_in_flight(manifest: Manifest) -> Column:
     """Return whether it was delivered and has time left: its deadline, and then the grace."""
-    return ~is_pending() & ~is_final() & _sure(~_is_over(manifest))
+    return ~is_pending() & ~is_final() & sure(~_is_over(manifest))
 
 
 def lost(manifest: Manifest) -> Column:
@@ -88,12 +87,14 @@ def forgotten(manifest: Manifest) -> Column:
 
 def overdue(manifest: Manifest) -> Column:
     """Return whether its time is over, and no run of it goes on: it was never delivered, nor was
-    the record that would reopen its failure, or it waits for its next run (docs: The guarantee).
+    the record that would reopen its failure, or a worker has lost that, or it waits for its next
+    run (docs: The guarantee).
 
     A claimed request is `stuck` instead.
     """
-    waits = (F.col("has_undelivered") & (~has_row() | _may_reopen())) | (_state() == "RETRYING")
-    return _sure(waits & _is_over(manifest))
+    waits = (F.col("has_undelivered") & (~has_row() | may_reopen())) | (state() == "RETRYING")
+    waits |= _is_asked_again(manifest)
+    return sure(waits & _is_over(manifest))
 
 
 def ran_twice(manifest: Manifest) -> Column:
@@ -113,9 +114,9 @@ def effect_runs() -> Column:
     counts, the doubt does not.
     """
     ran = F.col("row.claimed_at").isNotNull()
-    has_entered = _state().isin("CLAIMED", "IN_DOUBT") & F.col("row.effect_at").isNotNull()
-    is_transactional = _sure(F.col("row.effect_kind") == TRANSACTIONAL)
-    succeeded = F.col("succeeded") + _one_if(ran & (_state() == "SUCCEEDED"))
+    has_entered = state().isin("CLAIMED", "IN_DOUBT") & F.col("row.effect_at").isNotNull()
+    is_transactional = sure(F.col("row.effect_kind") == TRANSACTIONAL)
+    succeeded = F.col("succeeded") + _one_if(ran & (state() == "SUCCEEDED"))
     settled = F.col("settled").bitwiseOR(F.when(ran, bit_of("row.generation")).otherwise(0))
     undeclared = F.when(is_transactional, 0).otherwise(F.col("undeclared_doubts"))
     doubts = F.col("doubts").bitwiseOR(undeclared)
@@ -137,7 +138,7 @@ def bit_of(generation: str) -> Column:
 
 def in_doubt(manifest: Manifest) -> Column:
     """Return whether nobody knows if its effect happened, and nobody has resolved it yet."""
-    return _sure(_state() == "IN_DOUBT")
+    return sure(state() == "IN_DOUBT")
 
 
 def stuck(manifest: Manifest) -> Column:
@@ -150,8 +151,8 @@ def stuck(manifest: Manifest) -> Column:
     latest = manifest.journal_read_at_ms - manifest.grace_ms
     living = [worker for worker, until in manifest.workers.items() if until >= latest]
     is_dead = ~F.col("row.owner").isin(living) if living else F.lit(True)
-    is_late = _sure(F.col("row.deadline_at") <= manifest.frozen_at_ms - manifest.grace_ms)
-    return _sure((_state() == "CLAIMED") & (is_dead | is_late))
+    is_late = sure(F.col("row.deadline_at") <= manifest.frozen_at_ms - manifest.grace_ms)
+    return sure((state() == "CLAIMED") & (is_dead | is_late))
 
 
 def orphan(manifest: Manifest) -> Column:
@@ -171,9 +172,9 @@ def orphan(manifest: Manifest) -> Column:
     named_by_place = F.startswith("request_id", prefix) | F.col("request_id").rlike(
         r"\Asha256-[0-9a-f]{64}\z"
     )
-    is_refusal = (_state() == "FAILED") & F.col("row.claimed_at").isNull() & named_by_place
+    is_refusal = (state() == "FAILED") & F.col("row.claimed_at").isNull() & named_by_place
     is_missing = F.coalesce("row.is_staged", F.lit(True))  # null: such a partition is not known
-    return has_row() & ~has_record() & is_missing & ~_sure(is_refusal) & ~_sure(has_forgotten)
+    return has_row() & ~has_record() & is_missing & ~sure(is_refusal) & ~sure(has_forgotten)
 
 
 def payload_mismatch(manifest: Manifest) -> Column:
@@ -182,7 +183,7 @@ def payload_mismatch(manifest: Manifest) -> Column:
     is_of_another = ~F.col("row.payload_sha256").isin(
         F.col("least_payload"), F.col("greatest_payload")
     )
-    return _sure(is_sent_with_two) | _sure(is_of_another)
+    return sure(is_sent_with_two) | sure(is_of_another)
 
 
 def resent(manifest: Manifest) -> Column:
@@ -203,28 +204,9 @@ def resend_needed(manifest: Manifest) -> Column:
     return F.when(resent(manifest), is_later)
 
 
-def failed_without_dead_letter(manifest: Manifest) -> Column:
-    """Return whether it failed for good before the grace and no dead letter says so (section 7).
-
-    Not where the payload was gone, since there was nothing to keep, nor where no dead letters are
-    kept of its topic.
-    """
-    return _has_no_letter(manifest) & _sure(_ended_before_grace(manifest))
-
-
-def awaits_letter(manifest: Manifest) -> Column:
-    """Return whether it failed for good within the grace, and its dead letter may still come."""
-    return _has_no_letter(manifest) & _sure(~_ended_before_grace(manifest))
-
-
-def dead_letter_without_failure(manifest: Manifest) -> Column:
-    """Return whether a dead letter tells of a failure that the journal does not have (section 7).
-
-    Not where the record was refused for another's id: its failure stands under its coordinates.
-    Requests that no client waits for have dead letters for doubts and expiries as well.
-    """
-    has_failed = _sure(_state().isin(*LETTERED)) | F.col("has_failed")
-    return (F.col("accusing_letters") > 0) & ~has_failed
+def awaits_reopening(manifest: Manifest) -> Column:
+    """Return whether a record that reopens its failure was delivered, and has time left."""
+    return _is_asked_again(manifest) & sure(~_is_over(manifest))
 
 
 def malformed(manifest: Manifest) -> Column:
@@ -235,7 +217,7 @@ def malformed(manifest: Manifest) -> Column:
 def late(manifest: Manifest) -> Column:
     """Return whether it succeeded or failed after the deadline of its row."""
     is_after = F.col("row.finished_at") > F.col("row.deadline_at")
-    return _sure(_state().isin("SUCCEEDED", "FAILED") & is_after)
+    return sure(state().isin("SUCCEEDED", "FAILED") & is_after)
 
 
 def can_resend(manifest: Manifest) -> Column:
@@ -243,14 +225,15 @@ def can_resend(manifest: Manifest) -> Column:
 
     Nothing of it is in the journal: no row, and no run in the history, whose row was then taken
     away by somebody, and none that pruning may have deleted. Nor does a dead letter, a retry, a
-    wait record or an outcome say that it was begun, or may be yet. Its payload must be one, and its
-    headers ours to repeat. A failure is not
+    wait record or an outcome say that it was begun, or may be yet. It must be known when its time
+    was over, its payload must be one, and its headers ours to repeat. A failure is not
     among them, also where its row says that a resend may help: its client was told, and may have
     asked for the same under another id since, which nobody sees here (docs: The guarantee).
     """
     is_unknown = ~has_row() & (F.col("history") == 0)
     is_unknown &= F.col("sightings") == F.col("records")
     is_unknown &= ~F.col("may_be_forgotten") & ~F.col("has_outcome")
+    is_unknown &= ~F.col("has_unknown_time")
     is_whole = (F.col("records") > 0) & ~payload_mismatch(manifest) & ~malformed(manifest)
     return is_whole & ~is_pending() & is_unknown
 
@@ -274,38 +257,25 @@ RULES: Mapping[Finding, Rule] = {
 
 def _has_no_row_in_time(manifest: Manifest) -> Column:
     delivered = (F.col("records") > 0) & ~F.col("has_undelivered")
-    return delivered & ~has_row() & _sure(_is_over(manifest))
-
-
-def _ended_before_grace(manifest: Manifest) -> Column:
-    return F.col("row.finished_at") < manifest.frozen_at_ms - manifest.grace_ms
-
-
-def _has_no_letter(manifest: Manifest) -> Column:
-    if not manifest.lettered:
-        return F.lit(False)
-    is_due = ~F.col("row.resend") & (F.coalesce("row.code", F.lit("")) != PAYLOAD_GONE)
-    is_kept = F.col("row.topic").isin(*manifest.lettered)
-    is_unburied = is_kept & (F.col("dead_letters") == 0)
-    return _sure((_state() == "FAILED") & is_due & is_unburied)
+    return delivered & ~has_row() & sure(_is_over(manifest))
 
 
 def _is_over(manifest: Manifest) -> Column:
     return deadline_at() <= manifest.frozen_at_ms - manifest.grace_ms
 
 
-def _state() -> Column:
-    return F.col("row.state")
+def _is_asked_again(manifest: Manifest) -> Column:
+    """Return whether somebody who had read of its failure has sent it again, that was delivered,
+    and its row is as if it had not been.
 
-
-def _may_reopen() -> Column:
-    return _sure((_state() == "FAILED") & F.col("row.resend"))
+    A worker that takes such a record reopens the failure, or closes it after the deadline. It
+    refuses it where payload or topic are another's.
+    """
+    asked = F.col("reopening.reopens") >= F.col("row.generation")
+    asked &= F.col("reopening.attempt") > F.col("row.attempt")
+    asked &= F.col("reopening.topic") == F.col("row.topic")
+    return may_reopen() & sure(asked) & ~payload_mismatch(manifest)
 
 
 def _one_if(condition: Column) -> Column:
     return F.when(condition, 1).otherwise(0)
-
-
-def _sure(condition: Column) -> Column:
-    """Return a condition that is false where it is not known."""
-    return F.coalesce(condition, F.lit(False))

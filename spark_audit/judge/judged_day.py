@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_audit.judge.allowed_times import allowed_times, topics_in_question
 from spark_audit.judge.judge import judge
 from spark_audit.judge.prefilter import plain_counts, sift, to_judge
 from spark_audit.output.location import Location, read_written, uri_of
@@ -14,6 +15,7 @@ from spark_audit.output.outputs import replacing, settled
 from spark_audit.output.paths import Places
 from spark_audit.stage.manifest import Manifest
 from spark_audit.stage.snapshot import Snapshot
+from spark_audit.stage.stage_records import SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +49,17 @@ def judge_day(
     Raises:
         NotAvailable: the disk is full.
     """
-    records, requests, runs = (
-        spark.read.parquet(uri_of(folder))
-        for folder in (snapshot.records, snapshot.requests, snapshot.runs)
+    # By their schema: an older snapshot lacks a column.
+    records = spark.read.schema(SCHEMA).parquet(uri_of(snapshot.records))
+    requests, runs = (
+        spark.read.parquet(uri_of(folder)) for folder in (snapshot.requests, snapshot.runs)
     )
     sifted = _kept(
         spark, sift(spark, records, requests, runs, manifest, samples=samples), places.sifted
     )
-    judged = judge(
-        spark,
-        to_judge(records, sifted),
-        to_judge(requests, sifted),
-        to_judge(runs, sifted),
-        manifest,
-    )
+    left = (to_judge(records, sifted), to_judge(requests, sifted), to_judge(runs, sifted))
+    topics = topics_in_question(*left[:2])
+    judged = judge(spark, *left, manifest, allowed_times(records, requests, topics))
     kept = _kept(spark, judged, places.judged)
     return JudgedDay(records, kept, plain_counts(sifted, requests))
 

@@ -105,17 +105,17 @@ def is_late_letter(manifest: Manifest) -> Column:
     return F.col("in_window") & F.col("is_earlier") & is_new
 
 
-def may_be_forgotten(fallback: Column) -> Column:
+def may_be_forgotten(earliest: Column) -> Column:
     """Return whether pruning may have deleted the row of a record.
 
     A record that names no deadline had one by the clock of its reader: below the mark, any is taken
     for possible.
 
     Args:
-        fallback: the deadline of a record that names none.
+        earliest: a time (epoch ms) before the deadline of a record that names none.
     """
     is_below = F.col("deadline_at").isNull() & (F.col("offset") < F.col("forgotten_to"))
-    is_old = F.coalesce("deadline_at", fallback) <= F.col("forgotten_deadline")
+    is_old = F.coalesce("deadline_at", earliest) <= F.col("forgotten_deadline")
     return F.coalesce(is_below | is_old, F.lit(False))
 
 

@@ -233,6 +233,7 @@ def _compared(settings: Settings, judged: DataFrame, manifest: Manifest) -> Comp
             store,
             requests_to_compare(judged, most=settings.audit.statuses),
             read_at_ms=manifest.journal_read_at_ms,
+            grace_ms=manifest.grace_ms,
             # Earlier versions kept the status of a doubt no longer than the others.
             ttl_s=lambda state: min(settings.redis.ttl_s(state), settings.redis.longest_ttl_s),
             now_ms=epoch_ms(),
@@ -308,12 +309,12 @@ def _offered(
     may have forgotten the others.
     """
     with PayloadReader(settings) as payloads:
-        begun = [payloads.is_begun(one.request_id) for one in to_resend(findings)]
+        begun = payloads.begun(one.request_id for one in to_resend(findings))
         found = write_resend(
             () if any(begun) or not begun else to_resend(findings),
             payloads.read,
             path,
-            is_begun=payloads.is_begun,
+            begun=payloads.begun,
             audit={
                 "group": manifest.group,
                 "journal": manifest.source.journal_id if manifest.source else "",

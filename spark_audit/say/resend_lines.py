@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from feedback.errors import RedisUnavailable
 from feedback.files import OWNER_ONLY
 from feedback.kafka.reader import RecordReader
-from feedback.records.envelope import payload_sha256
+from feedback.records.envelope import Record, payload_sha256
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
@@ -24,10 +27,30 @@ from spark_audit.output.location import Location
 from spark_audit.output.outputs import new_file
 
 TIMEOUT_S = 10.0
+_Item = TypeVar("_Item")
+
+
+# A status is small; a payload may have a megabyte.
+STATUSES_AT_ONCE = 500
+PAYLOADS_AT_ONCE = 100
+
+
+class LostRecord(NamedTuple):
+    """A lost request, and where its record was read.
+
+    Args:
+        digest: `payload_sha256` of the record that was judged; another payload is not its own.
+    """
+
+    request_id: str
+    topic: str
+    partition: int
+    offset: int
+    digest: str | None
 
 
 class PayloadReader:
-    """Reads payloads one by one; nothing is asked before the first."""
+    """Reads payloads, many at once; nothing is asked before the first."""
 
     def __init__(self, settings: Settings) -> None:
         self._store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
@@ -45,46 +68,57 @@ class PayloadReader:
         self._store.close()
         self._records.close()
 
-    def is_begun(self, request_id: str) -> bool:
-        """Return whether a worker has told that it began a request, or how it ended.
+    def begun(self, request_ids: Iterable[str]) -> list[bool]:
+        """Return of each request whether a worker has told that it began it, or how it ended.
 
         Raises:
             RedisUnavailable: Redis did not answer.
         """
-        status = self._store.read(request_id)
-        return status.generation > 0 or status.state in FINAL
+        return [
+            status.generation > 0 or status.state in FINAL
+            for some in _batched(request_ids, STATUSES_AT_ONCE)
+            for status in self._store.read_many(some)
+        ]
 
-    def read(
-        self, request_id: str, topic: str, partition: int, offset: int, digest: str | None
-    ) -> Payload | None:
-        """Return key, value and headers; None when they are gone.
+    def read(self, lost: Sequence[LostRecord]) -> list[Payload | None]:
+        """Return key, value and headers of each; None when they are gone.
 
         A topic that was made anew has another's record at the same offset: under this id it would
         be a new request, and run a second time.
 
-        Args:
-            digest: `payload_sha256` of the record that was judged; another payload is not its own.
-
         Raises:
             KafkaUnavailable: Kafka did not answer.
         """
+        found: dict[str, Payload | None] = {}
+        left: dict[tuple[str, int], list[LostRecord]] = defaultdict(list)
+        for one, kept in zip(lost, self._kept(lost), strict=True):
+            if kept is not None and payload_sha256(kept.key, kept.value) == one.digest:
+                found[one.request_id] = kept.key, kept.value, kept.headers
+            else:
+                left[one.topic, one.partition].append(one)
+        for place, some in left.items():
+            offsets = sorted({one.offset for one in some})
+            records = self._records.read_many(*place, offsets, timeout_s=TIMEOUT_S)
+            found |= {one.request_id: _payload_of(one, records[one.offset]) for one in some}
+        return [found[one.request_id] for one in lost]
+
+    def _kept(self, lost: Sequence[LostRecord]) -> Sequence[StoredPayload | None]:
         try:
-            kept = self._store.kept_payload(request_id)
+            return self._store.kept_payloads([one.request_id for one in lost])
         except RedisUnavailable:
-            kept = None  # Kafka has it
-        if kept is not None and payload_sha256(kept.key, kept.value) == digest:
-            return kept.key, kept.value, kept.headers
-        record = self._records.read(topic, partition, offset, timeout_s=TIMEOUT_S)
-        if record is None or payload_sha256(record.key, record.value) != digest:
-            return None
-        return record.key, record.value, record.headers
+            return [None] * len(lost)  # Kafka has them
+
+
+def _payload_of(lost: LostRecord, record: Record | None) -> Payload | None:
+    if record is None or payload_sha256(record.key, record.value) != lost.digest:
+        return None
+    return record.key, record.value, record.headers
 
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Payload = tuple[bytes | None, bytes | None, Headers]
-# (request_id, topic, partition, offset, payload_sha256) into key, value and headers; None when the
-# payload is gone.
-ReadPayload = Callable[[str, str, int, int, str | None], Payload | None]
+# Key, value and headers of each; None when the payload is gone.
+ReadPayloads = Callable[[Sequence[LostRecord]], Sequence[Payload | None]]
 
 # Of an earlier attempt; the client writes its own.
 _OURS = "onceward-"
@@ -117,10 +151,10 @@ class NotText(ValueError):
 
 def write_resend(
     lost: Iterable[FindingRow],
-    read_payload: ReadPayload,
+    read_payloads: ReadPayloads,
     path: Location,
     *,
-    is_begun: Callable[[str], bool],
+    begun: Callable[[Sequence[str]], Sequence[bool]],
     audit: Mapping[str, str | int] | None = None,
 ) -> ResendLines:
     """Write a line for each request and return how many there are.
@@ -129,33 +163,46 @@ def write_resend(
 
     Args:
         lost: requests that are safe to send again, in the order in which they are to be sent.
-        is_begun: whether a request's status says more than the journal: then it has no line.
+        begun: whether the status of each says more than the journal: then it has no line.
         audit: the audit as each line names it, by which the client sees whether it is too old:
             group, journal (its id) and read_at (epoch ms by the database's clock).
     """
-    ready = gone = begun = not_text = 0
+    counts = ResendLines()
     with new_file(path, mode=OWNER_ONLY) as file:
-        for one in lost:
-            if one.topic is None or one.partition is None or one.offset is None:
-                gone += 1
-                continue
-            if is_begun(one.request_id):
-                begun += 1
-                continue
-            payload = read_payload(
-                one.request_id, one.topic, one.partition, one.offset, one.payload_sha256
+        for some in _batched(lost, PAYLOADS_AT_ONCE):
+            placed = [one for row in some if (one := _lost_record(row)) is not None]
+            told = begun([one.request_id for one in placed])
+            wanted = [one for one, is_begun in zip(placed, told, strict=True) if not is_begun]
+            lines = [
+                _line(one, payload, audit)
+                for one, payload in zip(wanted, read_payloads(wanted), strict=True)
+                if payload is not None
+            ]
+            said = [line for line in lines if line is not None]
+            file.writelines(said)
+            counts = replace(
+                counts,
+                ready=counts.ready + len(said),
+                payload_gone=counts.payload_gone
+                + (len(some) - len(placed))
+                + (len(wanted) - len(lines)),
+                begun=counts.begun + len(placed) - len(wanted),
+                not_text=counts.not_text + len(lines) - len(said),
             )
-            if payload is None:
-                gone += 1
-                continue
-            try:
-                line = resend_line(one.request_id, one.topic, payload, audit=audit)
-            except NotText:
-                not_text += 1
-                continue
-            file.write(line)
-            ready += 1
-    return ResendLines(ready, gone, begun, not_text)
+    return counts
+
+
+def _lost_record(row: FindingRow) -> LostRecord | None:
+    if row.topic is None or row.partition is None or row.offset is None:
+        return None
+    return LostRecord(row.request_id, row.topic, row.partition, row.offset, row.payload_sha256)
+
+
+def _line(lost: LostRecord, payload: Payload, audit: Mapping[str, str | int] | None) -> str | None:
+    try:
+        return resend_line(lost.request_id, lost.topic, payload, audit=audit)
+    except NotText:
+        return None
 
 
 def resend_line(
@@ -195,3 +242,9 @@ def _text(raw: bytes | None) -> str:
     except UnicodeDecodeError:
         pass
     raise NotText
+
+
+def _batched(all_of_them: Iterable[_Item], most: int) -> Iterator[list[_Item]]:
+    left = iter(all_of_them)
+    while some := list(islice(left, most)):
+        yield some

@@ -19,8 +19,8 @@ MEANINGS: Mapping[Finding, str] = {
     Finding.LOST: "Its time is over, and nobody ever claimed it: its client waits.",
     Finding.FORGOTTEN: "Its time is over, and its row may have been pruned: it may have run. "
     "Never send it again.",
-    Finding.OVERDUE: "Its time is over, and it waits: never delivered, or between two runs. "
-    "Is a worker running?",
+    Finding.OVERDUE: "Its time is over, and it waits: never delivered, lost when it "
+    "was sent again, or between two runs. Is a worker running?",
     Finding.RAN_TWICE: "More than one run may have had its effect. Ask the counterparty.",
     Finding.IN_DOUBT: "Its effect may have happened; nobody knows. Ask the counterparty, and "
     "decide.",

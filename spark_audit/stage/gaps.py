@@ -13,14 +13,16 @@ topic has holes of any length too: none is told.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit.findings import Finding
-from spark_audit.stage.manifest import Manifest, TopicKind
+from spark_audit.stage.manifest import Aborted, Manifest, TopicKind
 
 # So many producers may end their transactions side by side in one partition.
 MARKERS = 16
@@ -102,21 +104,32 @@ def offset_gaps(
         ((row["topic"], row["partition"]), row["number"], row["bits"])
         for row in words.toLocalIterator()
     )
+    aborted = _by_place(manifest)
     for place, first, after in holes(present, ranges):
         if after - first > MARKERS:
-            for begin, end in _unexplained(place, first, after, manifest):
+            for begin, end in _unexplained(first, after, aborted.get(place, ())):
                 if begin < end:
                     yield _gap(Finding.OFFSET_GAP, place, begin, end)
 
 
-def _unexplained(
-    place: Place, first: int, after: int, manifest: Manifest
-) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a hole that transactions do not explain."""
-    for one in manifest.aborted:
-        if (one.topic, one.partition) == place and first < one.after and one.first < after:
-            yield first, one.first
-            first = one.after
+def _by_place(manifest: Manifest) -> dict[Place, list[Aborted]]:
+    found: dict[Place, list[Aborted]] = defaultdict(list)
+    for one in sorted(manifest.aborted, key=lambda one: one.first):
+        found[one.topic, one.partition].append(one)
+    return found
+
+
+def _unexplained(first: int, after: int, aborted: Sequence[Aborted]) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a hole that transactions do not explain.
+
+    Args:
+        aborted: those of its partition, in the order of their offsets.
+    """
+    number = bisect_right(aborted, first, key=lambda one: one.after)
+    while number < len(aborted) and aborted[number].first < after:
+        yield first, aborted[number].first
+        first = aborted[number].after
+        number += 1
     yield first, after
 
 

@@ -158,7 +158,9 @@ _ID = r"\A[!-~]{1,128}\z"
 _DECIMAL = r"\A[0-9]{1,15}\z"
 
 # The columns of `with_envelope`.
-ENVELOPE = ("request_id", "attempt", "deadline_at", "is_malformed", "is_outcome", "is_named")
+ENVELOPE = (
+    *("request_id", "attempt", "deadline_at", "reopens", "is_malformed", "is_outcome", "is_named"),
+)
 
 _OURS = tuple(map(Header, (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, OUTCOME_ID)))
 _REQUEST_ID, _ATTEMPT, _DEADLINE, _REOPENS, _GROUP, _OUTCOME_ID = _OURS
@@ -169,12 +171,14 @@ def header_columns(headers: Headers) -> dict[str, Column]:
     return {name: column for one in _OURS for name, column in one.columns(headers).items()}
 
 
-def with_envelope(frame: DataFrame) -> DataFrame:
+def with_envelope(frame: DataFrame, group: str) -> DataFrame:
     """Return records with the values of our headers, in the columns of `ENVELOPE`.
 
     - `request_id`: the header's, else, and where a header is malformed, the coordinates.
     - `attempt`: 1 where none is named, or a header is malformed.
     - `deadline_at`: epoch ms; null where none is named, or a header is malformed.
+    - `reopens`: the highest generation whose failure it may reopen in this group; null where it
+      does not say so, or a header is malformed.
     - `is_malformed`: whether a header of ours is repeated or breaks section 7.
     - `is_outcome`: whether the record says how another request has ended. Its id is then that of
       the outcome: to a group that reads it, it is a request of its own.
@@ -185,7 +189,7 @@ def with_envelope(frame: DataFrame) -> DataFrame:
             projection of their own. In one projection with the columns made of them, Spark would
             read the same header at each of some thirty places.
     """
-    return frame.withColumns(_judged()).withColumns(_said())
+    return frame.withColumns(_judged()).withColumns(_said(group))
 
 
 def _judged() -> dict[str, Column]:
@@ -209,18 +213,23 @@ def _judged() -> dict[str, Column]:
     }
 
 
-def _said() -> dict[str, Column]:
+def _said(group: str) -> dict[str, Column]:
     well_formed = ~F.col("is_malformed")
     coordinates = coordinates_id(
         F.col("topic"), F.col("partition"), F.col("offset"), F.col("timestamp_ms")
     )
     first = F.lit(1).cast("long")
+    is_for_others = _GROUP.is_there & (_GROUP.text != group)
+    reopens = F.when(is_for_others, F.lit(0).cast("long")).when(
+        _REOPENS.is_there, _number(_REOPENS.text)
+    )
     return {
         "request_id": F.when(well_formed & F.col("is_outcome"), _OUTCOME_ID.text)
         .when(well_formed & _REQUEST_ID.is_there, _REQUEST_ID.text)
         .otherwise(coordinates),
         "attempt": F.when(well_formed & _ATTEMPT.is_there, _number(_ATTEMPT.text)).otherwise(first),
         "deadline_at": F.when(well_formed & _DEADLINE.is_there, _number(_DEADLINE.text)),
+        "reopens": F.when(well_formed, reopens),
     }
 
 
@@ -239,6 +248,14 @@ def payload_sha256(key: Column, value: Column) -> Column:
     """Return the hex digest over key and value, each after its length (docs: The guarantee)."""
     parts = [part for one in (key, value) for part in (_length(one), F.coalesce(one, _no_bytes()))]
     return F.sha2(F.concat(*parts), 256)
+
+
+def if_request_id(text: Column) -> Column:
+    """Return text that is a request id; null where it is none.
+
+    Ids reach SQL, and a database may refuse text that is none: PostgreSQL knows no NUL.
+    """
+    return F.when(text.rlike(_ID), text)
 
 
 def _is_between(text: Column, low: int, high: int) -> Column:

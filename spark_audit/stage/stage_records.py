@@ -24,6 +24,7 @@ from spark_audit.stage.record_columns import (
     REQUEST_ID,
     Headers,
     header_columns,
+    if_request_id,
     naming_unreadable_times,
     payload_sha256,
     with_envelope,
@@ -33,7 +34,7 @@ SCHEMA = (
     "kind string, topic string, partition int, offset long, timestamp_ms long, request_id string, "
     "attempt long, deadline_at long, payload_sha256 string, is_malformed boolean, "
     "is_committed boolean, in_window boolean, arrived_by_ms long, reason string, "
-    "original_topic string, original_partition int, original_offset long"
+    "original_topic string, original_partition int, original_offset long, reopens long"
 )
 
 # How long a broker may take to answer a question that is asked again meanwhile.
@@ -183,7 +184,8 @@ def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFra
     wanted = placed.where((F.col("offset") >= F.col("start")) | F.col("in_window"))
     headers = Headers(F.col("names"), F.col("values"))
     known = wanted.withColumns({**header_columns(headers), **_aside(headers)})
-    found = with_envelope(known.drop("names", "values")).withColumn("kind", _kind())
+    envelopes = with_envelope(known.drop("names", "values"), manifest.group)
+    found = envelopes.withColumn("kind", _kind())
     is_committed = F.coalesce(F.col("offset") < F.col("committed"), F.lit(False))
     columns = {"request_id": _about(), "is_committed": is_committed}
     return found.withColumns(columns).select(*_names(SCHEMA))
@@ -235,7 +237,8 @@ def _about() -> Column:
     """Return the request that a record is about.
 
     A dead letter names the one that failed, and has the id of another one when it was sent again to
-    be handled. An outcome that is no request of its own names the one that ended.
+    be handled; text that is no id names none. An outcome that is no request of its own names the
+    one that ended.
     """
     kind, request_id = F.col("kind"), F.col("request_id")
     return (
@@ -251,7 +254,7 @@ def _aside(headers: Headers) -> dict[str, Column]:
     number = headers.first_number("ORIGINAL_PARTITION")
     is_aside = F.col("topic_kind") != TopicKind.REQUEST.value
     origin = {
-        "failed_id": headers.last_text("DLQ_REQUEST_ID"),
+        "failed_id": if_request_id(headers.last_text("DLQ_REQUEST_ID")),
         "reason": headers.last_text("DLQ_REASON"),
         "original_topic": headers.first_text("ORIGINAL_TOPIC"),
         "original_partition": number.try_cast("int"),

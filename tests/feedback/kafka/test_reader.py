@@ -6,7 +6,8 @@ from contextlib import suppress
 import pytest
 
 from feedback.errors import ExitCode, KafkaUnavailable
-from feedback.kafka.reader import RecordReader, read_record
+from feedback.kafka.reader import NEAR, RecordReader, read_record
+from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
@@ -67,6 +68,39 @@ def test_one_reader_reads_many_in_any_order_of_several_topics(
             found = reader.read(name, 0, offsets[name][n], timeout_s=TIMEOUT_S)
             assert found is not None
             assert (found.topic, found.value) == (name, b"%d" % n)
+
+
+def test_many_of_a_partition_are_read_together_and_what_is_gone_is_none(
+    reader: RecordReader,
+    topic: Callable[..., str],
+    produce: Produce,
+    ground: Ground,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = topic(1)
+    values = [b"%d" % number for number in range(3 * NEAR)]
+    offsets = [produce(name, value) for value in values]
+    ground.delete_records((name, 0), offsets[2])
+    asked: list[int] = []
+    read_one = RecordReader._read
+
+    def count(
+        self: RecordReader, where: Partition, offset: int, deadline_s: float
+    ) -> Record | None:
+        asked.append(offset)
+        return read_one(self, where, offset, deadline_s)
+
+    monkeypatch.setattr(RecordReader, "_read", count)
+    wanted = [*offsets[:9], *offsets[10:40:3], offsets[-1], offsets[-1] + 1]
+    found = reader.read_many(name, 0, wanted, timeout_s=TIMEOUT_S)
+    assert {at: one and one.value for at, one in found.items()} == {
+        **dict.fromkeys(wanted[:2]),
+        **{at: values[offsets.index(at)] for at in wanted[2:-1]},
+        wanted[-1]: None,
+    }
+    # Each that is gone, the first that is there, and the two that lie far behind it.
+    assert set(asked) >= {*wanted[:3]}
+    assert len(asked) < len(wanted) / 2
 
 
 def test_what_retention_removed_is_gone_and_what_stays_is_read(

@@ -16,7 +16,7 @@ from spark_audit.stage.manifest import ForgottenPartition, LogEnd, Manifest, Par
 RECORDS = """kind string, topic string, partition int, offset long, timestamp_ms long,
     request_id string, attempt long, deadline_at long, payload_sha256 string, is_malformed boolean,
     is_committed boolean, in_window boolean, arrived_by_ms long, reason string,
-    original_topic string, original_partition int, original_offset long"""
+    original_topic string, original_partition int, original_offset long, reopens long"""
 REQUESTS = """request_id string, topic string, partition int, offset long, payload_sha256 string,
     attempt long, generation long, effect_kind string, effect_at long, deadline_at long,
     state string, owner string, claimed_at long, due_at long, finished_at long, code string,
@@ -51,6 +51,9 @@ FIRST_OFFSET = 3_000_000_000  # beyond 32 bits
 QUIET_TOPIC, LEFT = "quiet", 3
 # A place that the day before has judged, behind that record.
 BEHIND = {"topic": QUIET_TOPIC, "offset": FIRST_OFFSET - 1}
+
+# As rows tell of requests that name no deadline.
+ALLOWED = dict.fromkeys((TOPIC, PRUNED_TOPIC), DEADLINE)
 
 PAYLOAD = "a" * 64
 OTHER_PAYLOAD = "b" * 64
@@ -196,7 +199,7 @@ class Day:
 
     def judged(self, spark: SparkSession) -> dict[str, Facts]:
         """Return each judged request by its id."""
-        rows = judge(spark, *self.frames(spark), self.manifest).collect()
+        rows = judge(spark, *self.frames(spark), self.manifest, ALLOWED).collect()
         judged = {row["request_id"]: row.asDict() for row in rows}
         assert len(judged) == len(rows), "a request was judged twice"
         return judged
@@ -227,6 +230,7 @@ class Day:
             "original_topic": None,
             "original_partition": None,
             "original_offset": None,
+            "reopens": None,
         }
         record |= facts
         self._next[place] = max(self._next[place], record["offset"]) + 1

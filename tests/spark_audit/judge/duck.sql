@@ -16,6 +16,12 @@ sent AS (
         min(attempt) AS least_attempt
     FROM records WHERE kind = 'request' GROUP BY request_id
 ),
+asked AS (
+    SELECT DISTINCT ON (request_id)
+        request_id, reopens, attempt AS asked_attempt, topic AS asked_topic
+    FROM records WHERE kind = 'request' AND is_committed AND reopens IS NOT NULL
+    ORDER BY request_id, reopens DESC, attempt DESC, topic DESC
+),
 delivered AS (
     SELECT
         request_id,
@@ -66,15 +72,13 @@ journal AS (
         ) AS is_staged,
         places.topic IS NOT NULL
         AND requests.offset < coalesce(places.log_end, 9223372036854775807) AS has_place,
-        (
-            requests.offset < places.day_first OR EXISTS (
-                SELECT 1 FROM earlier
-                WHERE earlier.topic = requests.topic
-                    AND earlier.partition = requests.partition
-                    AND requests.offset >= first AND requests.offset < after
-            )
-        )
-        AND generation > 1
+        coalesce(requests.offset < places.day_first, false) OR EXISTS (
+            SELECT 1 FROM earlier
+            WHERE earlier.topic = requests.topic
+                AND earlier.partition = requests.partition
+                AND requests.offset >= first AND requests.offset < after
+        ) AS is_earlier,
+        is_earlier AND generation > 1
         AND claimed_at >= reran_since_ms AND claimed_at < reran_to_ms AS has_run_again
     FROM limits, requests LEFT JOIN places USING (topic, partition)
 ),
@@ -140,7 +144,7 @@ pruned AS (
     WHERE kind = 'request' AND (
         coalesce(
             records.deadline_at,
-            CASE WHEN timestamp_ms >= 0 THEN timestamp_ms ELSE since_ms END + deadline_ms
+            CASE WHEN timestamp_ms >= 0 THEN least(timestamp_ms, arrived_by_ms) ELSE since_ms END
         ) <= forgotten.deadline_at
         OR records.deadline_at IS NULL AND records.partition = forgotten.partition
         AND records.offset < next_offset
@@ -160,6 +164,7 @@ known AS (
         journal.*  EXCLUDE (request_id, deadline_at),
         journal.deadline_at AS row_deadline_at,
         sent.* EXCLUDE (request_id, sent),
+        asked.* EXCLUDE (request_id),
         delivered.is_delivered,
         delivered.deadline_at,
         delivered.request_id IS NOT NULL OR letters.request_id IS NOT NULL
@@ -170,6 +175,7 @@ known AS (
         coalesce(effects.succeeded, 0) AS succeeded,
         coalesce(effects.entered, 0) AS entered,
         coalesce(history.has_failed, false) AS has_failed,
+        carried.request_id IS NOT NULL AS is_carried,
         carried.request_id IS NOT NULL OR coalesce(sent.in_window, false) OR (sent.sent IS NULL AND (
             coalesce(letters.is_placed, false) OR coalesce(history.is_placed, false)
             OR coalesce(
@@ -198,6 +204,7 @@ known AS (
     FROM limits, ids
     LEFT JOIN sent USING (request_id)
     LEFT JOIN delivered USING (request_id)
+    LEFT JOIN asked USING (request_id)
     LEFT JOIN letters USING (request_id)
     LEFT JOIN journal USING (request_id)
     LEFT JOIN effects USING (request_id)
@@ -212,8 +219,19 @@ SELECT
     sent > 0 AND is_delivered AND NOT has_row AND deadline_at + grace_ms <= frozen_at_ms
     AND request_id IN (FROM pruned) AS forgotten,
     CASE
-        WHEN has_row THEN (state = 'RETRYING' OR (state = 'FAILED' AND resend AND NOT is_delivered))
-            AND row_deadline_at + grace_ms <= frozen_at_ms
+        WHEN has_row THEN row_deadline_at + grace_ms <= frozen_at_ms AND (
+            state = 'RETRYING'
+            OR (state = 'FAILED' AND resend AND (
+                NOT is_delivered
+                OR (
+                    coalesce(reopens >= generation AND asked_attempt > attempt, false)
+                    AND asked_topic = topic AND NOT coalesce(
+                        least <> greatest OR payload_sha256 <> least OR payload_sha256 <> greatest,
+                        false
+                    )
+                )
+            ))
+        )
         ELSE NOT is_delivered AND deadline_at + grace_ms <= frozen_at_ms
     END AS overdue,
     succeeded + entered > 1 AS ran_twice,
@@ -231,7 +249,11 @@ SELECT
     least <> greatest OR payload_sha256 <> least OR payload_sha256 <> greatest AS payload_mismatch,
     sent > 1 AS resent,
     state = 'FAILED' AND NOT resend AND coalesce(code, '') <> 'PAYLOAD_GONE' AND letters = 0
-    AND topic IN (FROM lettered) AND finished_at + grace_ms < frozen_at_ms AS failed_without_dead_letter,
+    AND topic IN (FROM lettered) AND finished_at + grace_ms < frozen_at_ms
+    AND NOT (
+        is_earlier AND NOT is_carried
+        AND coalesce(dead_letter_at < coalesce(nullif(before_ms, 0), since_ms), false)
+    ) AS failed_without_dead_letter,
     accusing > 0 AND NOT has_failed AND coalesce(state, '') NOT IN ('FAILED', 'IN_DOUBT', 'EXPIRED')
     AS dead_letter_without_failure,
     is_malformed AS malformed,

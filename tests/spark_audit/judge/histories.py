@@ -81,6 +81,7 @@ def _record(day: Day, request_id: str, choose: Choose) -> Facts:
         payload_sha256=choose(PAYLOADS),
         is_committed=not choose(SELDOM),
         is_malformed=choose(SELDOM),
+        reopens=choose((None, None, 0, 1, 2)),
     )
 
 
@@ -111,6 +112,7 @@ def _row(day: Day, at: Facts, choose: Choose) -> Facts:
         "owner": choose(OWNERS),
         "code": choose(CODES),
         "resend": choose(SELDOM),
+        "dead_letter_at": choose((None, SINCE - 1, SINCE)),
         "finished_at": choose(ENDS),
         "deadline_at": choose((NOON + HOUR, FROZEN + HOUR)),
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from spark_audit.findings import Finding
 from spark_audit.stage.manifest import ForgottenPartition
 from tests.spark_audit.judge.day import (
-    BEHIND,
     DEAD_WORKER,
     DEADLINE,
     FIRST_OFFSET,
@@ -19,9 +18,11 @@ from tests.spark_audit.judge.day import (
     SECOND,
     SINCE,
     UNTIL,
+    Facts,
     coordinates_id,
     missing,
 )
+from tests.spark_audit.judge.planted_letters import sow_copies_of_failures, sow_letters
 from tests.spark_audit.judge.planted_runs import sow_claims, sow_lawful_second_runs, sow_second_runs
 from tests.spark_audit.judge.planting import Planted
 
@@ -42,8 +43,10 @@ def plant() -> Planted:
         sow_claims,
         _orphans,
         _resends,
-        _dead_letters,
+        sow_letters,
+        sow_copies_of_failures,
         _backlog,
+        _asked_again,
         _carried,
     ):
         sow(planted)
@@ -138,6 +141,12 @@ def _pruned(planted: Planted) -> None:
         planted.expect(request_id, Finding.FORGOTTEN)
     day.send("behind-it-and-younger", topic=PRUNED_TOPIC, deadline_at=NOON + 2 * MINUTE)
     planted.expect("behind-it-and-younger", Finding.LOST)
+    # A handler may allow less time than the settings: they may have had none to speak of.
+    times = {"sent-before-what-was-pruned": NOON + MINUTE, "sent-after-it": NOON + MINUTE + 1}
+    for request_id, at in times.items():
+        day.send(request_id, at, topic=PRUNED_TOPIC, partition=1)
+    planted.expect("sent-before-what-was-pruned", Finding.FORGOTTEN)
+    planted.expect("sent-after-it", Finding.LOST)
 
 
 def _refusals(planted: Planted) -> None:
@@ -217,72 +226,6 @@ def _resends(planted: Planted) -> None:
     planted.expect("too-late-to-resend")
 
 
-def _dead_letters(planted: Planted) -> None:
-    day = planted.day
-    buried = day.send("buried")
-    day.journal(buried, "FAILED", code="REJECTED")
-    day.bury(buried)
-    planted.expect("buried")
-    day.journal(day.send("not-buried"), "FAILED", code="REJECTED")
-    planted.expect("not-buried", Finding.FAILED_WITHOUT_DEAD_LETTER)
-    day.journal(day.send("nothing-to-bury"), "FAILED", code="PAYLOAD_GONE")
-    planted.expect("nothing-to-bury")
-    day.journal(day.send("about-to-be-buried"), "FAILED", finished_at=FROZEN - GRACE)
-    planted.expect("about-to-be-buried", Finding.LATE)
-    doubtful = day.send("buried-in-doubt")
-    day.journal(doubtful, "IN_DOUBT", code="WORKER_DIED")
-    day.bury(doubtful)
-    planted.expect("buried-in-doubt", Finding.IN_DOUBT)
-    expired = day.send("buried-expired")
-    day.journal(expired, "EXPIRED")
-    day.bury(expired)
-    planted.expect("buried-expired")
-    alive = day.send("buried-alive")
-    day.journal(alive)
-    day.bury(alive)
-    planted.expect("buried-alive", Finding.DEAD_LETTER_WITHOUT_FAILURE)
-    unknown = day.send("buried-unknown")
-    day.bury(unknown)
-    planted.expect("buried-unknown", Finding.DEAD_LETTER_WITHOUT_FAILURE, Finding.LOST)
-    ended = day.send("ended-unknown")
-    day.pass_on(ended)
-    planted.expect("ended-unknown", Finding.LOST)
-    # Two more that a worker had begun, as the database has lost.
-    day.end_wait(day.send("waited-unknown"))
-    planted.expect("waited-unknown", Finding.LOST)
-    day.send_retry(day.send("retried-unknown")["request_id"])
-    planted.expect("retried-unknown", Finding.LOST)
-    ended_and_known = day.send("ended-and-known")
-    day.pass_on(ended_and_known)
-    day.journal(ended_and_known)
-    planted.expect("ended-and-known")
-    # An outcome does not show that the record of a row is there.
-    gone = missing(day, "ended-without-a-record")
-    day.pass_on(gone)
-    day.journal(gone)
-    planted.expect("ended-without-a-record", Finding.ORPHAN)
-    redriven = day.send("redriven")
-    day.bury(redriven)
-    row = day.journal(redriven, generation=2)
-    day.ran(row, "FAILED")
-    planted.expect("redriven")
-    day.bury(missing(day, "letter-of-nothing"))
-    planted.expect("letter-of-nothing", Finding.DEAD_LETTER_WITHOUT_FAILURE)
-    # Of a request that was sent before the day: that day's.
-    day.bury(missing(day, "letter-of-yesterday") | {"offset": FIRST_OFFSET - 1}, SINCE + MINUTE)
-    # Of such ones with a row, one that has not failed: the day before did not see the letter.
-    states = {"late-letter": "SUCCEEDED", "letter-in-doubt": "IN_DOUBT", "letter-seen": "SUCCEEDED"}
-    for request_id, state in states.items():
-        record = missing(day, request_id) | {"offset": FIRST_OFFSET - 1}
-        day.journal(record, state, claimed_at=SINCE - HOUR)
-        seen = {"arrived_by_ms": 0} if request_id == "letter-seen" else {}
-        day.bury(record, SINCE + MINUTE, **seen)
-    planted.expect("late-letter", Finding.DEAD_LETTER_WITHOUT_FAILURE)
-    record = missing(day, "late-letter-behind") | BEHIND
-    day.bury(day.journal(record, claimed_at=SINCE - HOUR), SINCE + MINUTE)
-    planted.expect("late-letter-behind", Finding.DEAD_LETTER_WITHOUT_FAILURE)
-
-
 def _backlog(planted: Planted) -> None:
     day = planted.day
     day.send("pending", deadline_at=FROZEN - GRACE + 1, is_committed=False)
@@ -308,6 +251,39 @@ def _backlog(planted: Planted) -> None:
     planted.expect("never-reopened", Finding.RESENT, Finding.OVERDUE)
 
 
+def _asked_again(planted: Planted) -> None:
+    """Sow failures that were sent again: delivered, and no row tells of it."""
+    day = planted.day
+    lost: dict[str, Facts] = {
+        "asked-again-and-lost": {"reopens": 1},
+        "asked-again-in-time": {"reopens": 1, "deadline_at": FROZEN},
+        # Sent by somebody who did not know of this failure: answered from the row.
+        "asked-again-of-an-earlier": {"reopens": 0},
+        "asked-again-of-nothing": {},
+        # Refused, each.
+        "asked-again-elsewhere": {"reopens": 1, "topic": PRUNED_TOPIC},
+        "asked-again-otherwise": {"reopens": 1, "payload_sha256": OTHER_PAYLOAD},
+        # It was read, and the failure closed.
+        "asked-again-too-late": {"reopens": 1},
+        "asked-again-by-an-old-record": {"reopens": 1, "attempt": 1},
+    }
+    for request_id, facts in lost.items():
+        given: Facts = {"deadline_at": NOON + HOUR, "attempt": 2} | facts
+        failed = day.send(request_id, deadline_at=given["deadline_at"])
+        resend = request_id != "asked-again-too-late"
+        day.journal(failed, "FAILED", resend=resend, code="PAYLOAD_GONE")
+        day.send(request_id, NOON + MINUTE, **given)
+        planted.expect(request_id, Finding.RESENT)
+    planted.expect("asked-again-and-lost", Finding.RESENT, Finding.OVERDUE)
+    planted.expect("asked-again-otherwise", Finding.RESENT, Finding.PAYLOAD_MISMATCH)
+    # The resend failed as well: it has a generation of its own.
+    failed = day.send("asked-again-and-failed", deadline_at=NOON + HOUR)
+    again = {"deadline_at": NOON + HOUR, "attempt": 2, "reopens": 1}
+    record = day.send("asked-again-and-failed", NOON + MINUTE, **again)
+    day.ran(day.journal(record, "FAILED", resend=True, generation=2), "FAILED")
+    planted.expect("asked-again-and-failed", Finding.RESENT)
+
+
 def _carried(planted: Planted) -> None:
     day = planted.day
     day.send("carried-and-lost", SINCE - HOUR)
@@ -318,4 +294,7 @@ def _carried(planted: Planted) -> None:
     record = missing(day, "carried-claim") | {"offset": FIRST_OFFSET - 1, "timestamp_ms": SINCE - 1}
     day.journal(record, "CLAIMED", owner=DEAD_WORKER)
     planted.expect("carried-claim", Finding.STUCK)
-    day.carried = ("carried-and-lost", "carried-and-well", "carried-claim", "carried-and-gone")
+    day.carried = (
+        *("carried-and-lost", "carried-and-well", "carried-claim", "carried-and-gone"),
+        "copied-and-carried",
+    )

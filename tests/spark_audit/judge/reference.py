@@ -11,6 +11,7 @@ from tests.spark_audit.judge.day import Day, Facts
 from tests.spark_audit.judge.effects import effect_runs
 
 PLACE = ("topic", "partition", "offset")
+FAR = 2**63
 
 
 def audit(day: Day) -> dict[str, set[Finding]]:
@@ -105,6 +106,7 @@ def _findings(
     refused = state == "FAILED" and row["claimed_at"] is None
     own = request_id.startswith(f"{place}-") or re.fullmatch("sha256-[0-9a-f]{64}", request_id)
     unburied = state == "FAILED" and not row["resend"] and row["code"] != "PAYLOAD_GONE"
+    unburied = unburied and not _was_buried_before(request_id, row, it)
     lettered = ("FAILED", "IN_DOUBT", "EXPIRED")
     failed = state in lettered or any(run["outcome"] in lettered for run in runs)
     is_missing = sent and not row and not waits and _deadline(records, it) <= over
@@ -114,7 +116,8 @@ def _findings(
         Finding.FORGOTTEN: is_missing and is_pruned,
         Finding.OVERDUE: (state == "RETRYING" and row["deadline_at"] <= over)
         or (not row and waits and _deadline(records, it) <= over)
-        or (waits and state == "FAILED" and row["resend"] and row["deadline_at"] <= over),
+        or (waits and state == "FAILED" and row["resend"] and row["deadline_at"] <= over)
+        or (_is_asked_again(sent, row, payloads) and row["deadline_at"] <= over),
         Finding.RAN_TWICE: effect_runs(row, runs) > 1,
         Finding.IN_DOUBT: state == "IN_DOUBT",
         Finding.STUCK: state == "CLAIMED"
@@ -132,13 +135,30 @@ def _findings(
     return {finding for finding, is_true in found.items() if is_true}
 
 
+def _is_asked_again(sent: list[Facts], row: Facts, payloads: set[str]) -> bool:
+    if row.get("state") != "FAILED" or not row["resend"] or len(payloads) > 1:
+        return False
+    asked = [one for one in sent if one["is_committed"] and one["reopens"] is not None]
+    if not asked:
+        return False
+    last = max(asked, key=lambda one: (one["reopens"], one["attempt"], one["topic"]))
+    is_later = last["reopens"] >= row["generation"] and last["attempt"] > row["attempt"]
+    return bool(is_later and last["topic"] == row["topic"])
+
+
+def _was_buried_before(request_id: str, row: Facts, it: Manifest) -> bool:
+    is_by_then = (row["dead_letter_at"] or FAR) < (it.before_ms or it.since_ms)
+    return is_by_then and _is_earlier(row, it) and request_id not in it.carried
+
+
 def _is_pruned(record: Facts, it: Manifest) -> bool:
     """Say whether it lies where its partition was pruned, or had its time when a record of its
     topic had that was pruned: it may be a copy of that."""
     has_deadline = record["deadline_at"] is not None
+    sent_at = _sent_at(record) if record["timestamp_ms"] >= 0 else it.since_ms
+    earliest = record["deadline_at"] if has_deadline else sent_at
     return any(
-        one.topic == record["topic"] and _deadline([record], it) <= one.deadline_at
-        for one in it.forgotten
+        one.topic == record["topic"] and earliest <= one.deadline_at for one in it.forgotten
     ) or any(
         (one.topic, one.partition) == (record["topic"], record["partition"])
         and record["offset"] < one.next_offset

@@ -12,11 +12,13 @@ import spark_audit.judge.carry_over
 from spark_audit.judge.carry_over import CarryOver, carried, carry_over, gone
 from spark_audit.judge.judge import judge
 from tests.spark_audit.judge.day import (
+    ALLOWED,
     DEAD_WORKER,
     FIRST_OFFSET,
     FROZEN,
     GRACE,
     HOUR,
+    MINUTE,
     NOON,
     RETRY_TOPIC,
     SINCE,
@@ -58,6 +60,9 @@ def _day() -> Day:
     buried = day.send("buried")
     day.journal(buried, "FAILED", finished_at=FROZEN)
     day.bury(buried)
+    failed = day.send("asked-again", deadline_at=FROZEN)
+    day.journal(failed, "FAILED", resend=True)
+    day.send("asked-again", NOON + MINUTE, attempt=2, reopens=1, deadline_at=FROZEN)
     day.send("there", SINCE - HOUR)
     day.send("lost-at-last", FROZEN - HOUR)
     return day
@@ -67,7 +72,7 @@ def _day() -> Day:
 def judged(spark: SparkSession) -> Judged:
     """Return the day; its requests are rows that cost no further judgement."""
     day = _day()
-    found = judge(spark, *day.frames(spark), day.manifest)
+    found = judge(spark, *day.frames(spark), day.manifest, ALLOWED)
     return Judged(day, spark.createDataFrame(found.collect(), found.schema))
 
 
@@ -81,6 +86,12 @@ def test_a_failure_whose_dead_letter_may_still_come_is_carried_over_by_its_row(
 ) -> None:
     found = judged.open_of("not-buried", "may-be-buried", "buried")
     assert (found.ids, found.read_from) == (("may-be-buried",), {})
+
+
+def test_a_failure_that_was_sent_again_is_carried_over_by_its_records(judged: Judged) -> None:
+    found = judged.open_of("asked-again")
+    first = min(one["offset"] for one in judged.day.records if one["request_id"] == "asked-again")
+    assert (found.ids, found.read_from) == (("asked-again",), {(TOPIC, 0): first})
 
 
 def test_what_was_carried_and_is_nowhere_any_more_is_counted(judged: Judged) -> None:
@@ -147,7 +158,7 @@ def test_what_was_carried_is_judged_by_the_next_run(spark: SparkSession, judged:
         frozen_at_ms=FROZEN + 24 * HOUR,
         carried=yesterday.ids,
     )
-    (row,) = judge(spark, *day.frames(spark), tomorrow).collect()
+    (row,) = judge(spark, *day.frames(spark), tomorrow, ALLOWED).collect()
     assert row["request_id"] == "lost-at-last"
     assert row["lost"]
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from spark_audit.findings import REQUEST_FINDINGS, Finding
 from spark_audit.judge.judge import judge
 from tests.spark_audit.judge.day import (
+    ALLOWED,
     FIRST_OFFSET,
     FROZEN,
     LIVING_WORKER,
@@ -59,7 +60,7 @@ def test_each_kind_of_finding_was_planted(planted: Planted) -> None:
 
 
 def test_no_flag_is_ever_unknown(judged: Judged) -> None:
-    flags = (*REQUEST_FINDINGS, "is_pending", "is_in_flight", "can_resend")
+    flags = (*REQUEST_FINDINGS, "is_pending", "is_in_flight", "awaits_reopening", "can_resend")
     assert {row[flag] for row in judged.values() for flag in flags} == {True, False}
 
 
@@ -85,6 +86,10 @@ def test_what_has_time_left_is_in_flight(judged: Judged) -> None:
         "owner-just-lapsed",
         "waits-for-its-next-run",
     }
+
+
+def test_a_failure_that_was_asked_for_again_waits_for_its_time(judged: Judged) -> None:
+    assert named(judged, "awaits_reopening") == {"asked-again-in-time"}
 
 
 def test_only_what_nobody_has_begun_may_be_resent(judged: Judged) -> None:
@@ -128,6 +133,7 @@ def test_a_request_is_told_with_its_first_record_and_its_row(
         "is_pending": False,
         "is_in_flight": False,
         "awaits_letter": False,
+        "awaits_reopening": False,
         "can_resend": False,
         "resend_needed": True,
     }
@@ -143,6 +149,7 @@ def test_a_resend_was_needed_where_the_row_is_of_a_later_attempt(judged: Judged)
         "done-but-resent": False,
         "reopens": False,
         "never-reopened": False,
+        **{one: one.endswith("-failed") for one in judged if one.startswith("asked-again")},
         "taken": False,
         # Nothing is known where the journal has no row.
         "resent-in-vain": None,
@@ -178,7 +185,7 @@ def test_a_row_whose_record_a_compacted_topic_may_have_forgotten_is_no_orphan(
     day.journal(missing(day, "forgotten"))
     day.journal(missing(day, "orphan") | {"topic": "gone"})
     manifest = replace(day.manifest, compacted=(TOPIC,))
-    rows = judge(spark, *day.frames(spark), manifest).collect()
+    rows = judge(spark, *day.frames(spark), manifest, ALLOWED).collect()
     assert {row["request_id"]: row["orphan"] for row in rows} == {
         "forgotten": False,
         "orphan": True,

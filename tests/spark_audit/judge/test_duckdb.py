@@ -11,7 +11,7 @@ from spark_audit.findings import REQUEST_FINDINGS, Finding
 from spark_audit.judge.judge import judge
 from spark_audit.stage.manifest import Manifest
 from tests.spark_audit.judge import duck
-from tests.spark_audit.judge.day import Day
+from tests.spark_audit.judge.day import ALLOWED, Day
 from tests.spark_audit.judge.planted import plant
 from tests.spark_audit.judge.test_histories import random_day
 
@@ -36,7 +36,7 @@ def test_duckdb_finds_the_same(spark: SparkSession, tmp_path: Path, day: Day) ->
             {finding for finding in REQUEST_FINDINGS if row[finding]},
             row["resend_needed"],
         )
-        for row in judge(spark, records, requests, runs, day.manifest).collect()
+        for row in judge(spark, records, requests, runs, day.manifest, ALLOWED).collect()
     }
     assert by_duckdb(tmp_path, day.manifest) == by_spark
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.judge.judge import judge
-from tests.spark_audit.judge.day import TOPIC, Day
+from tests.spark_audit.judge.day import ALLOWED, TOPIC, Day
 
 COPIES = 20_000
 TASKS = 4
@@ -43,7 +43,7 @@ def test_copies_of_one_id_are_grouped_where_they_lie(spark: SparkSession) -> Non
     folded = _copies(spark, records.where(F.col("request_id") == HOT)).localCheckpoint()
     assert folded.rdd.getNumPartitions() == TASKS
     every = records.unionByName(folded)
-    judged = judge(spark, every, requests, runs, day.manifest)
+    judged = judge(spark, every, requests, runs, day.manifest, ALLOWED)
     rows = {row["request_id"]: row for row in judged.collect()}
     assert (rows[HOT]["records"], rows[HOT]["resent"]) == (COPIES, True)
     assert (rows[HOT]["offset"], len(rows)) == (hot["offset"], 21)

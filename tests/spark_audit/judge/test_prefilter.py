@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_audit.judge.allowed_times import allowed_times, topics_in_question
 from spark_audit.judge.figures import figures_of
 from spark_audit.judge.judge import judge
 from spark_audit.judge.judged_day import JudgedDay, judge_day
@@ -127,7 +128,9 @@ def test_findings_and_figures_are_those_of_the_whole_day(
     # A record of another day, run as plainly, is counted nowhere.
     _run_plainly(day, "after", UNTIL)
     sifted = _judged(spark, day, tmp_path)
-    whole = judge(spark, *day.frames(spark), day.manifest)
+    records, requests, runs = day.frames(spark)
+    allowed = allowed_times(records, requests, topics_in_question(records, requests))
+    whole = judge(spark, records, requests, runs, day.manifest, allowed)
     left, all_of = _by_id(sifted.requests), _by_id(whole)
     assert left == {request_id: all_of[request_id] for request_id in left}
     assert {one for one, found in findings(all_of).items() if found} <= set(left)
@@ -147,6 +150,24 @@ def test_some_plain_requests_are_left_as_samples_the_same_each_time(spark: Spark
     first = samples()
     assert samples() == first
     assert 3 <= len(first) < len(PLAIN)
+
+
+def test_a_snapshot_that_was_taken_before_a_column_was_added_is_judged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    day = _add_plain(Day())
+    failed = day.send("sent-again", deadline_at=NOON)
+    day.journal(failed, "FAILED", resend=True)
+    day.send("sent-again", NOON, attempt=2, deadline_at=NOON, reopens=1)
+    day.write(spark, tmp_path / "new")
+    records = spark.read.parquet(str(tmp_path / "new" / "records"))
+    records.drop("reopens").write.parquet(str(tmp_path / "old" / "records"))
+    for name in ("requests", "runs"):
+        (tmp_path / "new" / name).rename(tmp_path / "old" / name)
+    places = Places(tmp_path, day.manifest.date)
+    judged = judge_day(spark, Snapshot(tmp_path / "old"), day.manifest, places, samples=0)
+    # What it does not say accuses nobody.
+    assert [row["overdue"] for row in judged.requests.where("records > 1").collect()] == [False]
 
 
 def test_a_small_day_is_judged_whole(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from feedback.statuses import Status
 from spark_audit.judge.status_check import Disagreement, ToldRequest, compare, disagrees
 
 READ_AT = 1_000_000
+GRACE = 10_000
 KEPT_SINCE = 100_000
 
 
@@ -21,6 +22,14 @@ def _status(state: State, *, generation: int = 2, updated_at: int = 600_000) -> 
     return Status("r", state, generation=generation, updated_at=updated_at)
 
 
+def _later(state: State, *, updated_at: int = 600_000) -> Status:
+    return _status(state, generation=3, updated_at=updated_at)
+
+
+def _just_told(state: State) -> Status:
+    return _status(state, generation=1, updated_at=READ_AT - GRACE)
+
+
 @pytest.mark.parametrize(
     ("told", "status", "expected"),
     [
@@ -29,9 +38,15 @@ def _status(state: State, *, generation: int = 2, updated_at: int = 600_000) -> 
         (_told("FAILED"), _status(State.SUCCEEDED), True),
         (_told("SUCCEEDED"), _status(State.RUNNING), True),
         (_told("IN_DOUBT"), _status(State.LOST), True),
-        # told after the journal was read, or of a run that began after it
+        # told after the journal was read, or of a run that may have begun after it
         (_told("SUCCEEDED"), _status(State.FAILED, updated_at=READ_AT + 1), False),
-        (_told("FAILED"), _status(State.RUNNING, generation=3), False),
+        (_told("FAILED"), _later(State.RUNNING, updated_at=READ_AT - GRACE), False),
+        # of a run that the journal had granted before it was read, and does not have
+        (_told("FAILED"), _later(State.RUNNING, updated_at=READ_AT - GRACE - 1), True),
+        (_told("SUCCEEDED"), _later(State.SUCCEEDED), True),
+        (_told("CLAIMED", ended_at=None), _later(State.RUNNING), True),
+        (_told("RETRYING", ended_at=None), _later(State.SUCCEEDED), True),
+        (_told("FAILED"), Status("r", State.RUNNING, generation=3), False),
         # gone: the time of a status is over, or Redis has lost it
         (_told("SUCCEEDED"), Status("r", State.UNKNOWN), True),
         (_told("SUCCEEDED", ended_at=KEPT_SINCE), Status("r", State.UNKNOWN), False),
@@ -42,12 +57,16 @@ def _status(state: State, *, generation: int = 2, updated_at: int = 600_000) -> 
         (_told(None, generation=0, ended_at=None), _status(State.LOST, generation=0), False),
         (_told(None, generation=0, ended_at=None), _status(State.FAILED, generation=0), True),
         (_told(None, generation=0, ended_at=None), _status(State.SUCCEEDED, generation=1), True),
+        (_told(None, generation=0, ended_at=None), _status(State.RUNNING, generation=1), True),
+        (_told(None, generation=0, ended_at=None), _just_told(State.RUNNING), False),
+        (_told(None, generation=0, ended_at=None), _just_told(State.SUCCEEDED), True),
     ],
 )
 def test_only_what_contradicts_the_journal_disagrees(
     told: ToldRequest, status: Status, expected: bool
 ) -> None:
-    assert disagrees(told, status, read_at_ms=READ_AT, kept_since_ms=KEPT_SINCE) is expected
+    limits = {"read_at_ms": READ_AT, "grace_ms": GRACE, "kept_since_ms": KEPT_SINCE}
+    assert disagrees(told, status, **limits) is expected
 
 
 def test_statuses_are_read_in_batches_and_found_in_order(redis_url: str, group: str) -> None:
@@ -57,12 +76,18 @@ def test_statuses_are_read_in_batches_and_found_in_order(redis_url: str, group: 
         for number in (3, 700):
             name = f"r{number}"
             store.redis.hset(store.request_key(name), mapping={"status": "FAILED", "generation": 1})
+        at = READ_AT - GRACE - 1
+        later = store.request_key("later")
+        store.redis.hset(later, mapping={"status": "FAILED", "generation": 2, "updated_at": at})
         told = [ToldRequest(f"r{number}", "CLAIMED", 1, None) for number in range(800)]
-        compared = compare(store, told, read_at_ms=READ_AT, ttl_s=lambda _: 0.001, now_ms=READ_AT)
-        assert compared.requests == 800
+        told.append(ToldRequest("later", "FAILED", 1, KEPT_SINCE))
+        times = {"read_at_ms": READ_AT, "grace_ms": GRACE, "now_ms": READ_AT}
+        compared = compare(store, told, **times, ttl_s=lambda _: 0.001)
+        assert compared.requests == 801
         assert compared.disagreements == [
             Disagreement("r3", "CLAIMED", "FAILED"),
             Disagreement("r700", "CLAIMED", "FAILED"),
+            Disagreement("later", "FAILED", "FAILED (generation 2)"),
         ]
     finally:
         store.close()

@@ -27,6 +27,8 @@ from tests.stack import Servers
 
 IDS = [f"r-{number}" for number in range(12)]
 LOST = "r-3"
+NOON_MS = BEGIN_MS + DAY_MS // 2
+HOUR_MS = 3_600_000
 WINDOW = Window(DATE, BEGIN_MS, BEGIN_MS + DAY_MS)
 
 
@@ -64,7 +66,7 @@ class Scene:
                 b"{}",
                 headers=[(REQUEST_ID, request_id.encode())],
                 partition=0,
-                timestamp_ms=BEGIN_MS + DAY_MS // 2,
+                timestamp_ms=NOON_MS,
             )
         producer.close()
         self.commit(self.topic, len(IDS))
@@ -76,12 +78,10 @@ class Scene:
 
     def fill_journal(self) -> None:
         """Write a row for each request but one."""
-        digest = payload_sha256(None, b"{}")
+        facts = {"payload_sha256": payload_sha256(None, b"{}"), "deadline_at": NOON_MS + HOUR_MS}
         for offset, request_id in enumerate(IDS):
             if request_id != LOST:
-                self.journal.add_request(
-                    request_id, topic=self.topic, offset=offset, payload_sha256=digest
-                )
+                self.journal.add_request(request_id, topic=self.topic, offset=offset, **facts)
 
     def audit(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 import pytest
 from kafka import KafkaProducer
@@ -12,12 +13,15 @@ from kafka import KafkaProducer
 from feedback.errors import ExitCode
 from feedback.records.envelope import ATTEMPT, DEADLINE, REQUEST_ID, outcome_id, payload_sha256
 from spark_audit.output.paths import Places
+from spark_audit.stage.window import Window
 from tests.spark_audit.run.scene import IDS, LOST, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 
 pytestmark = pytest.mark.timeout(300)
 
 NOON_MS = BEGIN_MS + DAY_MS // 2
+NEXT_MS = BEGIN_MS + DAY_MS
+NEXT = Window(f"{datetime.fromtimestamp(NEXT_MS / 1000, UTC):%Y-%m-%d}", NEXT_MS, NEXT_MS + DAY_MS)
 ENDED = [request_id for request_id in IDS if request_id != LOST]
 Headers = list[tuple[str, bytes]]
 Write = Callable[..., None]
@@ -94,3 +98,32 @@ def test_what_is_no_request_is_counted_as_what_it_is_and_outcomes_that_are_read_
     # Its outcome says that the lost one has ended: it is found, and not offered for sending.
     report = Places(scene.output, DATE).report
     assert (report / "resend.jsonl").read_text() == ""
+
+
+# No database takes the first byte within text; the others would end a text, or begin a command.
+HOSTILE = b"a\x00'\"\\;{fn}"
+NAMES = (
+    *(REQUEST_ID, ATTEMPT, DEADLINE, "onceward-outcome-id", "DLQ_REQUEST_ID", "DLQ_REASON"),
+    *("ORIGINAL_TOPIC", "ORIGINAL_PARTITION", "ORIGINAL_OFFSET"),
+)
+
+
+def test_no_text_in_a_header_of_any_topic_ends_an_audit_or_the_one_after_it(
+    scene: Scene, topic: Callable[..., str], write: Write
+) -> None:
+    own = f"{scene.topic}.{scene.journal.group}"
+    outcomes = topic(1)
+    aside = (topic(1, name=f"{own}.{one}") for one in ("retry.5s", "wait", "dlq"))
+    every = (scene.topic, outcomes, *aside)
+    alone: list[Headers] = [[(name, HOSTILE)] for name in NAMES]
+    ended = [(REQUEST_ID, HOSTILE), ("onceward-outcome-id", b"an-outcome")]
+    placed = [("ORIGINAL_TOPIC", scene.topic.encode()), ("ORIGINAL_PARTITION", b"0")]
+    placed += [("ORIGINAL_OFFSET", b"1"), ("DLQ_REQUEST_ID", HOSTILE), ("DLQ_REASON", HOSTILE)]
+    for name in every:
+        write(name, [*alone, ended, placed])
+    settings = scene.settings(topics=every)
+    audited = scene.audit(settings, fail_on="ran_twice>0")
+    assert audited.exit_code is ExitCode.FINE
+    # It begins with what the day before has left open.
+    after = scene.audit(settings, NEXT, fail_on="ran_twice>0")
+    assert after.exit_code is ExitCode.FINE

@@ -1,6 +1,7 @@
 """`resend.jsonl`: taken by `onceward-client send` as it is."""
 
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from producer_client.jsonl import read_submissions
 from producer_client.submission import prepare
 from spark_audit.findings import FindingRow
 from spark_audit.say.resend_lines import (
+    PAYLOADS_AT_ONCE,
+    LostRecord,
     NotText,
     Payload,
     ResendLines,
@@ -72,26 +75,40 @@ def test_what_a_line_cannot_say_exactly_is_not_said(payload: Payload) -> None:
 
 
 def test_only_requests_with_a_payload_get_a_line(tmp_path: Path) -> None:
-    asked = []
+    asked: list[LostRecord] = []
 
-    def read(
-        request_id: str, topic: str, partition: int, offset: int, digest: str | None
-    ) -> Payload | None:
-        asked.append((request_id, topic, partition, offset, digest))
-        return {"r1": (b"k", SECRET, ()), "r2": (b"\xff", b"v", ())}.get(request_id)
+    def read(lost: Sequence[LostRecord]) -> list[Payload | None]:
+        asked.extend(lost)
+        known = {"r1": (b"k", SECRET, ()), "r2": (b"\xff", b"v", ())}
+        return [known.get(one.request_id) for one in lost]
 
     lost: list[FindingRow] = [found_request(f"r{n}", offset=n) for n in (1, 2, 3)]
     lost.append(found_request("r4", topic=None, partition=None, offset=None))
     path = tmp_path / "resend.jsonl"
     lost.append(found_request("r5"))
-    lines_of = write_resend(lost, read, path, is_begun=lambda name: name == "r5")
+    lines_of = write_resend(lost, read, path, begun=lambda names: [one == "r5" for one in names])
     assert lines_of == ResendLines(ready=1, payload_gone=2, begun=1, not_text=1)
-    assert asked == [(f"r{n}", "payments", 0, n, "ab" * 32) for n in (1, 2, 3)]
+    assert asked == [LostRecord(f"r{n}", "payments", 0, n, "ab" * 32) for n in (1, 2, 3)]
     lines = path.read_bytes().splitlines()
     assert [one.value for one in read_submissions(lines) if one] == [SECRET]
 
 
+def test_many_are_asked_for_together_and_stand_in_their_order(tmp_path: Path) -> None:
+    trips: list[int] = []
+
+    def read(lost: Sequence[LostRecord]) -> list[Payload | None]:
+        trips.append(len(lost))
+        return [(None, one.request_id.encode(), ()) for one in lost]
+
+    lost = [found_request(f"r{n}", offset=n) for n in range(PAYLOADS_AT_ONCE + 1)]
+    path = tmp_path / "resend.jsonl"
+    lines_of = write_resend(lost, read, path, begun=lambda names: [False] * len(names))
+    assert (lines_of.ready, trips) == (len(lost), [PAYLOADS_AT_ONCE, 1])
+    found = read_submissions(path.read_bytes().splitlines())
+    assert [one.value for one in found if one] == [row.request_id.encode() for row in lost]
+
+
 def test_nobody_else_may_read_the_payloads(tmp_path: Path) -> None:
     path = tmp_path / "resend.jsonl"
-    write_resend([], lambda *place: None, path, is_begun=lambda name: False)
+    write_resend([], lambda lost: [], path, begun=lambda names: [])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

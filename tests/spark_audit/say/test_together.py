@@ -26,7 +26,7 @@ from spark_audit.say.findings_parquet import (
 )
 from spark_audit.say.history import read_history, strip_of
 from spark_audit.say.page import render
-from spark_audit.say.resend_lines import Payload, write_resend
+from spark_audit.say.resend_lines import LostRecord, Payload, write_resend
 from spark_audit.say.summary import as_text, summarise
 from tests.spark_audit.say.reading import read
 from tests.spark_audit.say.samples import DAY_MS, judged_frame, judged_request, manifest
@@ -47,8 +47,8 @@ def _day() -> list[dict[str, Any]]:
     return rows
 
 
-def _read(request_id: str, topic: str, partition: int, offset: int, digest: str | None) -> Payload:
-    return None, request_id.encode(), ()
+def _read(lost: Sequence[LostRecord]) -> list[Payload]:
+    return [(None, one.request_id.encode(), ()) for one in lost]
 
 
 def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places[Path]) -> None:
@@ -60,7 +60,10 @@ def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places[Pat
     findings = read_findings(spark, places.findings, judged.schema)
     with replacing(places.report) as part:
         resend = write_resend(
-            to_resend(findings), _read, part / "resend.jsonl", is_begun=lambda name: False
+            to_resend(findings),
+            _read,
+            part / "resend.jsonl",
+            begun=lambda names: [False] * len(names),
         )
         write_findings_csv(urgent(findings), part)
         write_disagreements(DISAGREEMENTS, part / "status_disagrees.csv")

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from spark_audit.findings import Finding
 from spark_audit.stage.chain import Link
-from spark_audit.stage.gaps import MARKERS, Gap, find_gaps, holes, retention_gaps
-from spark_audit.stage.manifest import Manifest, Partition
+from spark_audit.stage.gaps import (
+    MARKERS,
+    Gap,
+    _unexplained,
+    find_gaps,
+    holes,
+    retention_gaps,
+)
+from spark_audit.stage.manifest import Aborted, Manifest, Partition
 from tests.spark_audit.judge.day import DLQ_TOPIC, FIRST_OFFSET, RETRY_TOPIC, TOPIC, Day
 from tests.spark_audit.judge.planted import plant
 
@@ -134,3 +142,28 @@ def test_holes_are_those_between_any_offsets() -> None:
         found = holes(signed, {("t", 0): (start, end)})
         missing = {at for _, first, after in found for at in range(first, after)}
         assert missing == set(range(start, end)) - offsets
+
+
+class Looked(list[Aborted]):
+    """Counts how often it was looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(at)
+
+
+def test_of_many_aborted_transactions_only_those_of_a_hole_are_looked_at() -> None:
+    # Ten offsets each, of which the last three are records.
+    aborted = Looked(Aborted(TOPIC, 0, 10 * one, 10 * one + 7) for one in range(100_000))
+    hole = (500_007, 500_040)
+    assert list(_unexplained(*hole, aborted)) == [
+        (500_007, 500_010),
+        (500_017, 500_020),
+        (500_027, 500_030),
+        (500_037, 500_040),
+    ]
+    assert list(_unexplained(500_003, 500_005, aborted)) == [(500_003, 500_000), (500_007, 500_005)]
+    assert list(_unexplained(2_000_000, 2_000_009, aborted)) == [(2_000_000, 2_000_009)]
+    assert aborted.looks < 100

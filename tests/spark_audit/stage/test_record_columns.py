@@ -92,7 +92,7 @@ def hostile_headers() -> list[tuple[Header, ...]]:
         *((ATTEMPT, value) for value in NUMBERS),
         *((DEADLINE, value) for value in NUMBERS),
         *((REOPENS, value) for value in NUMBERS),
-        *((GROUP, value) for value in (b"mine", b"", b"\xff")),
+        *((GROUP, value) for value in (b"mine", b"another's", b"", b"\xff")),
         *((OUTCOME_ID, value) for value in IDS),
         (REQUEST_ID, None),
         (ATTEMPT, None),
@@ -115,18 +115,20 @@ def hostile_headers() -> list[tuple[Header, ...]]:
     orders: list[tuple[Header, ...]] = [*itertools.permutations(good)]
     replaced = [(*(one for one in good if one[0] != bad[0]), bad) for bad in values]
     outcome = (OUTCOME_ID, b"id-1.outcome.1")
+    resend = ((REOPENS, b"2"), (ATTEMPT, b"2"))
+    of_groups = [(*resend, (GROUP, value)) for value in (b"mine", b"another's")]
     of_outcomes = [(*one, outcome) for one in (*alone, *twice)]
-    return [(), others, *alone, *among, *twice, *orders, *replaced, *of_outcomes]
+    return [(), others, *alone, *among, *twice, *orders, *replaced, *of_outcomes, *of_groups]
 
 
-def expected(record: Record) -> tuple[str, int, int | None, bool, str]:
+def expected(record: Record) -> tuple[str, int, int | None, int | None, bool, str]:
     """Return what the worker makes of a record."""
     digest = payload_sha256(record.key, record.value)
     try:
-        found = decode_headers(record)
+        found = decode_headers(record, group="mine")
     except InvalidMessage:
-        return record.coordinates_id, 1, None, True, digest
-    return found.request_id, found.attempt, found.deadline_at, False, digest
+        return record.coordinates_id, 1, None, None, True, digest
+    return found.request_id, found.attempt, found.deadline_at, found.reopens, False, digest
 
 
 def headers_of_a_frame() -> Headers:
@@ -144,7 +146,7 @@ def read(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> list[Row]:
     }
     ours = record_columns.header_columns(headers_of_a_frame())
     frame = record_columns.with_envelope(
-        spark.createDataFrame(list(rows), SCHEMA).withColumns(ours)
+        spark.createDataFrame(list(rows), SCHEMA).withColumns(ours), "mine"
     )
     frame = frame.withColumns(columns)
     return frame.select("number", *record_columns.ENVELOPE, *columns).orderBy("number").collect()
@@ -159,7 +161,7 @@ def compare(spark: SparkSession, records: Sequence[Record]) -> None:
     found = read(spark, rows)
     assert len(found) == len(records)
     for record, row in zip(records, found, strict=True):
-        values = (row.request_id, row.attempt, row.deadline_at, row.is_malformed)
+        values = (row.request_id, row.attempt, row.deadline_at, row.reopens, row.is_malformed)
         assert (*values, row.payload_sha256) == expected(record), record.headers
         assert row.coordinates == record.coordinates_id
 
@@ -181,7 +183,7 @@ def record(
 
 def test_every_hostile_header_is_read_as_the_worker_reads_it(spark: SparkSession) -> None:
     records = [record(headers) for headers in hostile_headers()]
-    assert len({expected(one)[3] for one in records}) == 2
+    assert len({expected(one)[4] for one in records}) == 2
     compare(spark, records)
 
 
@@ -193,7 +195,7 @@ def test_a_header_without_a_value_is_an_empty_one(spark: SparkSession) -> None:
 
 def test_every_pair_of_key_and_value_has_the_digest_of_the_contract(spark: SparkSession) -> None:
     records = [record(key=key, value=value) for key in PARTS for value in PARTS]
-    assert len({expected(one)[4] for one in records}) == len(records)
+    assert len({expected(one)[5] for one in records}) == len(records)
     compare(spark, records)
 
 

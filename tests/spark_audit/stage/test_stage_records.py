@@ -13,7 +13,14 @@ from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 
 from feedback.errors import NotAvailable
-from feedback.records.envelope import ATTEMPT, DEADLINE, REQUEST_ID, payload_sha256
+from feedback.records.envelope import (
+    ATTEMPT,
+    DEADLINE,
+    GROUP,
+    REOPENS,
+    REQUEST_ID,
+    payload_sha256,
+)
 from feedback.settings.settings import KafkaSection, Settings
 from onceward.servers.ports import HOST, free_port
 from spark_audit.stage.freeze import freeze
@@ -84,6 +91,7 @@ def test_a_record_is_staged_with_all_that_is_known_of_it(
             "original_topic": None,
             "original_partition": None,
             "original_offset": None,
+            "reopens": None,
         },
         {
             "kind": "request",
@@ -103,8 +111,19 @@ def test_a_record_is_staged_with_all_that_is_known_of_it(
             "original_topic": None,
             "original_partition": None,
             "original_offset": None,
+            "reopens": None,
         },
     ]
+
+
+def test_a_record_says_which_failures_it_may_reopen_in_this_group(
+    topic: MakeTopic, append: Append, group: str, make_settings: MakeSettings, stage: Stage
+) -> None:
+    name = topic(1)
+    resend = [(REQUEST_ID, b"id-1"), (ATTEMPT, b"2"), (REOPENS, b"1")]
+    for headers in (resend, [*resend, (GROUP, group.encode())], [*resend, (GROUP, b"another")], []):
+        append(name, headers=headers, timestamp_ms=BEGIN_MS + 1)
+    assert [row["reopens"] for row in stage(make_settings(name))] == [1, 1, 0, None]
 
 
 def test_a_dead_letter_says_why_and_where_it_came_from(
@@ -141,6 +160,20 @@ def test_a_dead_letter_that_was_sent_again_to_be_handled_is_about_the_request_th
     append(name, headers=headers, timestamp_ms=BEGIN_MS + 1)
     request, letter = stage(make_settings(name))
     assert (request["request_id"], letter["request_id"]) == ("id-1.dlq.1", "id-1")
+
+
+def test_text_that_is_no_request_id_names_no_request_that_failed(
+    topic: MakeTopic, append: Append, group: str, make_settings: MakeSettings, stage: Stage
+) -> None:
+    name = topic(1)
+    dead = topic(1, name=f"{name}.{group}.dlq")
+    texts = (b"a\x00b", b"has space", b"\xff", "ü".encode(), b"x" * 129, b"", b"a\n")
+    for text in texts:
+        headers = [("DLQ_REQUEST_ID", b"id-0"), ("DLQ_REQUEST_ID", text), (REQUEST_ID, b"id-1")]
+        append(dead, headers=headers, timestamp_ms=BEGIN_MS + 1)
+    append(dead, headers=[("DLQ_REQUEST_ID", b"a\x00b")], timestamp_ms=BEGIN_MS + 1)
+    ids = [row["request_id"] for row in stage(make_settings(name))]
+    assert ids == ["id-1"] * len(texts) + [f"{dead}-0-{len(texts)}-{BEGIN_MS + 1}"]
 
 
 def test_malformed_records_are_named_by_where_they_stand(
