@@ -42,10 +42,12 @@ class RecordReader:
 
     Args:
         settings: brokers and security; no group is joined, nothing is committed.
+        committed_only: whether a record of a transaction that is open, or was aborted, is none.
     """
 
-    def __init__(self, settings: KafkaSection) -> None:
+    def __init__(self, settings: KafkaSection, *, committed_only: bool = True) -> None:
         self._settings = settings
+        self._committed_only = committed_only
         self._reader: PartitionReader | None = None
         self._lock = threading.Lock()
 
@@ -158,7 +160,12 @@ class RecordReader:
 
     def _connected(self, deadline_s: float) -> PartitionReader:
         if self._reader is None:
-            reading = ReadingPlan(FETCH_BYTES, FETCH_BYTES, connect_s=deadline_s - monotonic_s())
+            reading = ReadingPlan(
+                FETCH_BYTES,
+                FETCH_BYTES,
+                connect_s=deadline_s - monotonic_s(),
+                committed_only=self._committed_only,
+            )
             self._reader = engine_of(self._settings).reader(self._settings, reading)
         return self._reader
 

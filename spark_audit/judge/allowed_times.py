@@ -11,15 +11,29 @@ there are none.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_audit.spark import ids_frame
 from spark_audit.stage.manifest import TopicKind
 
 
-def topics_in_question(records: DataFrame, requests: DataFrame) -> list[str]:
-    """Return the topics of requests that have no row and name no deadline."""
-    unnamed = _unnamed(records).join(requests, "request_id", "left_anti")
+def topics_in_question(
+    records: DataFrame, requests: DataFrame, carried: Collection[str]
+) -> list[str]:
+    """Return the topics of requests that have no row and name no deadline, and that the day judges.
+
+    Args:
+        carried: the ids that an earlier run could not judge to the end.
+    """
+    unnamed = _unnamed(records)
+    judged = unnamed.where("in_window")
+    if carried:
+        ids = ids_frame(records.sparkSession, carried)
+        judged = judged.unionByName(unnamed.join(ids, "request_id", "left_semi"))
+    unnamed = judged.select("request_id", "topic").join(requests, "request_id", "left_anti")
     return sorted(row.topic for row in unnamed.select("topic").distinct().collect())
 
 

@@ -58,7 +58,7 @@ def judge_day(
         spark, sift(spark, records, requests, runs, manifest, samples=samples), places.sifted
     )
     left = (to_judge(records, sifted), to_judge(requests, sifted), to_judge(runs, sifted))
-    topics = topics_in_question(*left[:2])
+    topics = topics_in_question(*left[:2], manifest.carried)
     judged = judge(spark, *left, manifest, allowed_times(records, requests, topics))
     kept = _kept(spark, judged, places.judged)
     return JudgedDay(records, kept, plain_counts(sifted, requests))

@@ -17,7 +17,7 @@ from spark_audit.stage.chain import Stretch
 from spark_audit.stage.manifest import Manifest, TopicKind
 
 _RANGES = (
-    "topic string, partition int, start long, end long, log_end long, "
+    "topic string, partition int, start long, end long, log_end long, day_first long, "
     "own array<struct<first:long,after:long>>, earlier array<struct<first:long,after:long>>"
 )
 _MARKS = "topic string, partition int, forgotten_to long, forgotten_deadline long"
@@ -27,12 +27,14 @@ def ranges_frame(spark: SparkSession, manifest: Manifest) -> DataFrame:
     """Return the offsets that were read of each partition of requests, those that the day judges,
     and those that days before it have reached."""
     ends = {(one.topic, one.partition): one.offset for one in manifest.log_ends}
+    firsts = {(one.topic, one.partition): one.first for one in manifest.links}
     return frame_of(
         spark,
         [
             (
                 *(one.topic, one.partition, one.start, one.end),
                 ends.get((one.topic, one.partition)),
+                firsts.get((one.topic, one.partition)),
                 _stretches(manifest.stretches(one.topic, one.partition)),
                 _stretches(earlier_stretches(manifest, one.topic, one.partition)),
             )
@@ -51,8 +53,8 @@ def marks_frame(spark: SparkSession, manifest: Manifest) -> DataFrame:
 def placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
     """Return the frame with `is_staged`: whether the place that a row names was read, or lies
     behind the log's end; with `is_own`: whether the day judges that place; with `is_beyond`:
-    whether it lies behind the log's end; and with `is_earlier`: whether a day before has reached
-    it, and so judged it, unless its record was left to this day.
+    whether it lies behind the log's end; with `is_earlier`: whether a day before has judged it; and
+    with `is_reached`: whether one has, or has left its record to this day.
 
     The first two are null when the topic is none of the group's, or has no such partition.
     """
@@ -71,9 +73,11 @@ def placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
         "is_staged": is_staged,
         "is_own": is_in("own"),
         "is_beyond": is_beyond,
-        "is_earlier": F.coalesce(is_in("earlier"), F.lit(False)),
+        "is_earlier": F.coalesce(F.col(offset) < F.col("day_first"), F.lit(False)),
+        "is_reached": F.coalesce(is_in("earlier"), F.lit(False)),
     }
-    return joined.withColumns(columns).drop("start", "end", "log_end", "own", "earlier")
+    drop = ("start", "end", "log_end", "day_first", "own", "earlier")
+    return joined.withColumns(columns).drop(*drop)
 
 
 def is_placed(at: Column, manifest: Manifest) -> Column:
@@ -95,14 +99,14 @@ def has_run_again(manifest: Manifest) -> Column:
     if not since_ms:
         return F.lit(False)
     is_new = (F.col("claimed_at") >= since_ms) & (F.col("claimed_at") < until_ms)
-    return F.coalesce(F.col("is_earlier") & (F.col("generation") > 1) & is_new, F.lit(False))
+    return F.coalesce(F.col("is_reached") & (F.col("generation") > 1) & is_new, F.lit(False))
 
 
 def is_late_letter(manifest: Manifest) -> Column:
     """Return whether a dead letter of the day is about an earlier day's request: it had not arrived
     when that day was judged."""
     is_new = F.col("arrived_by_ms") > manifest.before_ms
-    return F.col("in_window") & F.col("is_earlier") & is_new
+    return F.col("in_window") & F.col("is_reached") & is_new
 
 
 def may_be_forgotten(earliest: Column) -> Column:

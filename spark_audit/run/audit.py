@@ -161,6 +161,7 @@ def _audit(
             take(spark, settings, source, places.output) if isinstance(source, Manifest) else source
         )
         outcome = _audited(spark, settings, snapshot, conditions, telling)
+        telling.finish()
         return replace(outcome, before=tuple(before))
 
 
@@ -200,6 +201,7 @@ def _audited(
             records=records_by_kind(day.records),
             unseen=[
                 *manifest.unseen,
+                *manifest.hidden,
                 *unseen_offsets(manifest, gaps),
                 *unseen_carried(gone(judged, manifest)),
             ],

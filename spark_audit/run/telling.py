@@ -16,7 +16,7 @@ from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import NotAvailable
 from feedback.logs import EventLog
 from spark_audit.output.location import Location
-from spark_audit.output.outputs import put_text, remove
+from spark_audit.output.outputs import is_whole, put_text, remove
 from spark_audit.output.paths import Places
 from spark_audit.say.prometheus_file import write_metrics
 from spark_audit.say.summary import Summary, post_verdict
@@ -29,19 +29,23 @@ _LOG = EventLog("onceward.audit")
 class VerdictTelling:
     """The telling of one run; the caller holds the lock of the output folder.
 
+    Where a later day was judged as a whole before, the metrics stay that day's: an old day that is
+    judged again is no news of last night.
+
     Args:
-        date: YYYY-MM-DD, the day that the run is for. Where a later day was judged before, the
-            metrics stay that day's: an old day that is judged again is no news of last night.
+        date: YYYY-MM-DD, the day that the run is for.
         webhook_url: a secret; empty where nobody is told so.
         began_s: when the run began, by the monotonic clock.
     """
 
     def __init__(self, output: Location, date: str, *, webhook_url: str, began_s: float) -> None:
         self._output = output
+        self._date = date
         self._webhook_url = webhook_url
         self._began_s = began_s
-        self._has_metrics = all(one <= date for one in _judged_dates(output))
-        self._told: list[Summary] = []
+        self._newest = next(_whole_days(output), "")
+        self._measured: dict[str, Summary] = {}
+        self._fault: NotAvailable | None = None
 
     def expect(self, date: str) -> None:
         """Note that a day's report is about to appear.
@@ -55,37 +59,67 @@ class VerdictTelling:
             raise NotAvailable(f"{self._output} cannot be written: {error.strerror}") from error
 
     def tell(self, summary: Summary) -> None:
-        """Tell the verdict of a day whose report stands.
-
-        Raises:
-            NotAvailable: the metrics cannot be written; the next run tells this day again.
-        """
-        self._told.append(summary)
-        if self._has_metrics:
-            write_metrics(
-                Places(self._output, summary["date"]).metrics,
-                self._told,
-                seconds=monotonic_s() - self._began_s,
-                ended_at_s=epoch_ms() / 1000,
-            )
+        """Tell the verdict of a day whose report stands. Where its metrics cannot be written the
+        next run tells it again, and `finish` fails."""
+        date = summary["date"]
+        is_measured = True
+        if max(date, self._date) >= self._newest:
+            is_measured = self._measure({**self._measured, date: summary})
         if self._webhook_url:
             post_verdict(self._webhook_url, summary)
-        remove(self._mark(summary["date"]))
+        if is_measured:
+            remove(self._mark(date))
 
     def tell_untold(self) -> None:
-        """Tell the days whose run died between report and telling. One that it had not judged yet
-        is told by the run that judges it."""
+        """Tell the days whose run died between report and telling. One that is judged after this,
+        as the run's own day is, is told then."""
         marks = self._output.glob(f"{_UNTOLD}*")
         for date in sorted(one.name.removeprefix(_UNTOLD) for one in marks):
-            if is_judged(self._output, date):
+            if date != self._date and is_judged(self._output, date):
                 _LOG.warning("audit.told_late", date=date)
                 text = Places(self._output, date).summary.read_text(encoding="utf-8")
                 self.tell(json.loads(text))
+
+    def finish(self) -> None:
+        """Return when all that was to be told was written.
+
+        Raises:
+            NotAvailable: the metrics cannot be written.
+        """
+        if self._fault is not None:
+            raise self._fault
+
+    def _measure(self, days: dict[str, Summary]) -> bool:
+        self._measured = days
+        path = Places(self._output, self._date).metrics
+        try:
+            write_metrics(
+                path,
+                [days[date] for date in sorted(days)],
+                seconds=monotonic_s() - self._began_s,
+                ended_at_s=epoch_ms() / 1000,
+            )
+        except NotAvailable as error:
+            self._fault = error
+            return False
+        return True
 
     def _mark(self, date: str) -> Location:
         return self._output / f"{_UNTOLD}{date}"
 
 
-def _judged_dates(output: Location) -> Iterator[str]:
-    for one in (output / "reports").glob("date=*"):
-        yield one.name.removeprefix("date=")
+def _whole_days(output: Location) -> Iterator[str]:
+    """Yield the days that were judged when they were over, the latest first."""
+    folders = (output / "reports").glob("date=*")
+    for date in sorted((one.name.removeprefix("date=") for one in folders), reverse=True):
+        places = Places(output, date)
+        if not is_whole(places.report):
+            continue
+        try:
+            found = json.loads(places.summary.read_text(encoding="utf-8"))
+            is_over = found["frozen_at_ms"] >= found["until_ms"]
+        except (OSError, ValueError, KeyError, TypeError):
+            # Nobody can say of which time it is: it keeps no other day from being told.
+            continue
+        if is_over:
+            yield date

@@ -37,7 +37,8 @@ def write_metrics(
     text = "What the last run found, in all days that it judged."
     found = Gauge("onceward_audit_findings", text, names, registry=registry)
     for finding in Finding:
-        count = sum(one["counts"]["findings"][finding.value] for one in days)
+        # A day that another version has judged may lack the youngest.
+        count = sum(one["counts"]["findings"].get(finding.value, 0) for one in days)
         found.labels(group, finding.value).set(count)
     text = "1 for each verdict of the days that the last run judged; good where all of them are."
     verdicts = Gauge("onceward_audit_verdict", text, ["group", "verdict"], registry=registry)

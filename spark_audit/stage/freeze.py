@@ -42,12 +42,14 @@ class _Limits:
     """The limits of one partition.
 
     Args:
-        unseen: sentences about records that nobody sees.
+        lost: a sentence about records that are gone.
+        hidden: one about records that nobody sees yet.
     """
 
     partition: Partition
     link: Link
-    unseen: tuple[str, ...]
+    lost: str | None
+    hidden: str | None
 
     @property
     def order(self) -> tuple[int, str, int]:
@@ -108,7 +110,8 @@ def freeze(
         before_ms=chain.before_ms,
         links=tuple(one.link for one in found),
         source=replace(source_of(settings), cluster_id=cluster),
-        unseen=tuple(text for one in found for text in one.unseen),
+        unseen=tuple(one.lost for one in found if one.lost is not None),
+        hidden=tuple(one.hidden for one in found if one.hidden is not None),
     )
 
 
@@ -186,8 +189,7 @@ class _Freeze:
                 end=end,
                 committed=committed.get(one),
             )
-            unseen = (_lost(link, start), hidden.get(one))
-            found.append(_Limits(partition, link, tuple(filter(None, unseen))))
+            found.append(_Limits(partition, link, _lost(link, start), hidden.get(one)))
         return sorted(found, key=lambda one: one.order)
 
     def _hidden(
@@ -199,7 +201,14 @@ class _Freeze:
         # Until the grace is over a transaction of the day may well be about to end.
         if self.now_ms < self.window.until_ms + self.settings.audit.grace_s * 1000:
             return {}
-        return hidden_records(kafka, committed_ends, log_ends, until_ms=self.window.until_ms)
+        return hidden_records(
+            self.settings.kafka,
+            kafka,
+            committed_ends,
+            log_ends,
+            until_ms=self.window.until_ms,
+            now_ms=self.now_ms,
+        )
 
     def _read_to(
         self, kafka: KafkaQuestions, kinds: Kinds, log_ends: Mapping[Coordinates, int]

@@ -7,37 +7,72 @@ called good of which nobody has seen the rest.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
+from feedback.clock import monotonic_s
 from feedback.kafka.questions import KafkaQuestions
+from feedback.kafka.reader import RecordReader
 from feedback.kafka.values import Partition
+from feedback.settings.sections import KafkaSection
+
+READ_LIMIT_S = 10.0
+# Kafka aborts a transaction after `transaction.timeout.ms`, which is a minute unless its producer
+# says otherwise: a shorter one ends meanwhile.
+PATIENCE_S = 60.0
+_LOOK_S = 1.0
 
 
 def hidden_records(
+    settings: KafkaSection,
     kafka: KafkaQuestions,
     committed_ends: Mapping[Partition, int],
     log_ends: Mapping[Partition, int],
     *,
     until_ms: int,
+    now_ms: int,
 ) -> dict[Partition, str]:
     """Return a sentence for each partition with records of the day behind an open transaction.
+
+    A transaction is taken for one of the day by the time of its first record, and where that says
+    nothing. Of these, one that ends within `PATIENCE_S` hides nothing: the next day has the rest.
 
     Args:
         committed_ends: where its first open transaction begins, or its log ends.
         log_ends: where its log ended, asked for before the others.
         until_ms: epoch ms, the end of the day's window.
+        now_ms: epoch ms; a later time is that of a wrong clock.
+
+    Raises:
+        NotAvailable: Kafka is away.
     """
     behind = {one: end for one, end in committed_ends.items() if end < log_ends[one]}
-    if not behind:
-        return {}
-    later = kafka.at_time(behind, until_ms)
-    # Where no record is so late, all of them are the day's, or older.
-    hidden = {one: end for one, end in behind.items() if not 0 <= later[one] <= end}
+    with RecordReader(settings, committed_only=False) as reader:
+        old = {
+            one: end
+            for one, end in behind.items()
+            if not until_ms <= _time_of(reader, one, end) <= now_ms
+        }
     return {
         (topic, number): (
             f"what {topic}-{number} has from offset {end} on: a transaction is open there since "
             "before the day's end, and workers do not read on either: find its producer with "
             "kafka-transactions.sh, by find-hanging"
         )
-        for (topic, number), end in hidden.items()
+        for (topic, number), end in _still_open(kafka, old).items()
     }
+
+
+def _time_of(reader: RecordReader, where: Partition, offset: int) -> int:
+    """Return the time of a record in epoch ms; -1 where it has none."""
+    found = reader.read(*where, offset, timeout_s=READ_LIMIT_S)
+    return -1 if found is None else found.timestamp_ms
+
+
+def _still_open(kafka: KafkaQuestions, old: dict[Partition, int]) -> dict[Partition, int]:
+    deadline_s = monotonic_s() + PATIENCE_S
+    while old and monotonic_s() < deadline_s:
+        time.sleep(_LOOK_S)
+        ends = kafka.committed_ends(old)
+        old = {one: end for one, end in old.items() if ends[one] == end}
+    return old

@@ -132,7 +132,8 @@ class Manifest:
         before_ms: epoch ms, up to when the day before had taken everything; 0 where there is none.
         links: of each partition, which offsets the day judges.
         source: where it was read from; None where it was made by hand.
-        unseen: a sentence about each lack of evidence.
+        unseen: a sentence about each lack of evidence, which stays when the day is read again.
+        hidden: likewise, of what may be seen by then.
         files: of the snapshot, by path within it, and how long each is.
         reran_since_ms: epoch ms by the database's clock, when the run before read the journal: a
             request of an earlier day that ran again since then is the day's; 0 where no run was
@@ -161,6 +162,7 @@ class Manifest:
     links: tuple[Link, ...] = ()
     source: SnapshotSource | None = None
     unseen: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     files: Mapping[str, int] = field(default_factory=dict)
     reran_since_ms: int = 0
     reran_until_ms: int = 0
@@ -227,6 +229,8 @@ class Manifest:
         partitions = tuple(Partition(**one) for one in found.pop("partitions"))
         for name in ("carried", "compacted", "lettered", "unseen"):
             found[name] = tuple(found[name])
+        # A manifest of before lacks it.
+        found["hidden"] = tuple(found.get("hidden", ()))
         found["links"] = tuple(_link(one) for one in found["links"])
         found["source"] = _source(found["source"])
         found["aborted"] = tuple(Aborted(**one) for one in found["aborted"])

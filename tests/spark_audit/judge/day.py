@@ -178,7 +178,7 @@ class Day:
             # One lease was over just as long ago as the grace lasts.
             workers={LIVING_WORKER: FROZEN + GRACE, DEAD_WORKER: NOON, LAPSED_WORKER: FROZEN},
             carried=self.carried,
-            lettered=(TOPIC,) if self.has_dlq else (),
+            lettered=(TOPIC, QUIET_TOPIC) if self.has_dlq else (),
             forgotten=self.forgotten,
             reran_since_ms=SINCE,
             # What came after the freeze.

@@ -72,13 +72,16 @@ journal AS (
         ) AS is_staged,
         places.topic IS NOT NULL
         AND requests.offset < coalesce(places.log_end, 9223372036854775807) AS has_place,
-        coalesce(requests.offset < places.day_first, false) OR EXISTS (
-            SELECT 1 FROM earlier
-            WHERE earlier.topic = requests.topic
-                AND earlier.partition = requests.partition
-                AND requests.offset >= first AND requests.offset < after
-        ) AS is_earlier,
-        is_earlier AND generation > 1
+        coalesce(requests.offset < places.day_first, false) AS is_earlier,
+        (
+            is_earlier OR EXISTS (
+                SELECT 1 FROM earlier
+                WHERE earlier.topic = requests.topic
+                    AND earlier.partition = requests.partition
+                    AND requests.offset >= first AND requests.offset < after
+            )
+        )
+        AND generation > 1
         AND claimed_at >= reran_since_ms AND claimed_at < reran_to_ms AS has_run_again
     FROM limits, requests LEFT JOIN places USING (topic, partition)
 ),

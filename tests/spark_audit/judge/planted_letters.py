@@ -105,3 +105,7 @@ def sow_copies_of_failures(planted: Planted) -> None:
     # A row may say what it likes of a failure of the day itself.
     day.journal(day.send("buried-by-its-word"), "FAILED", dead_letter_at=SINCE - 1)
     planted.expect("buried-by-its-word", Finding.FAILED_WITHOUT_DEAD_LETTER)
+    # Of the day itself too, in the midst of what the day before had reached.
+    record = day.send("left-and-buried-by-its-word", **BEHIND)
+    day.journal(record, "FAILED", dead_letter_at=SINCE - 1)
+    planted.expect("left-and-buried-by-its-word", Finding.FAILED_WITHOUT_DEAD_LETTER)

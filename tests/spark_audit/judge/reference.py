@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 
 from spark_audit.findings import Finding
+from spark_audit.stage.chain import Link
 from spark_audit.stage.manifest import Manifest
 from tests.spark_audit.judge.day import Day, Facts
 from tests.spark_audit.judge.effects import effect_runs
@@ -50,7 +51,7 @@ def _is_judged(records: list[Facts], rows: list[Facts], runs: list[Facts], it: M
     if rows and Finding.DEAD_LETTER_WITHOUT_FAILURE in _findings("", records, rows[0], runs, it):
         late = [one for one in letters if one["arrived_by_ms"] > it.before_ms]
         original = [{name: one[f"original_{name}"] for name in PLACE} for one in late]
-        if any(one["topic"] and _is_earlier(one, it) for one in original):
+        if any(one["topic"] and _is_reached(one, it) for one in original):
             return True
     sent = [one for one in records if one["kind"] == "request"]
     if sent:
@@ -66,16 +67,22 @@ def _is_judged(records: list[Facts], rows: list[Facts], runs: list[Facts], it: M
 
 def _has_run_again(row: Facts, it: Manifest) -> bool:
     is_new = it.reran_since_ms <= (row["claimed_at"] or 0) < it.journal_read_at_ms
-    return row["generation"] > 1 and is_new and _is_earlier(row, it)
+    return row["generation"] > 1 and is_new and _is_reached(row, it)
 
 
 def _is_earlier(at: Facts, it: Manifest) -> bool:
-    links = [
-        one for one in it.links if (one.topic, one.partition) == (at["topic"], at["partition"])
-    ]
-    reaches = [reach for link in links for reach in link.reaches if reach.date < it.date]
-    is_before = any(at["offset"] < link.first for link in links)
-    return is_before or any(reach.first <= at["offset"] < reach.after for reach in reaches)
+    return any(at["offset"] < link.first for link in _links(at, it))
+
+
+def _is_reached(at: Facts, it: Manifest) -> bool:
+    reaches = [reach for link in _links(at, it) for reach in link.reaches if reach.date < it.date]
+    is_in = any(reach.first <= at["offset"] < reach.after for reach in reaches)
+    return is_in or _is_earlier(at, it)
+
+
+def _links(at: Facts, it: Manifest) -> list[Link]:
+    place = (at["topic"], at["partition"])
+    return [one for one in it.links if (one.topic, one.partition) == place]
 
 
 def _is_placed(one: Facts, at: int, it: Manifest) -> bool:

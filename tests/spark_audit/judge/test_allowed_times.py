@@ -33,7 +33,7 @@ def _ran(
 
 def _judged(spark: SparkSession, day: Day) -> dict[str, Facts]:
     records, requests, runs = day.frames(spark)
-    allowed = allowed_times(records, requests, topics_in_question(records, requests))
+    allowed = allowed_times(records, requests, topics_in_question(records, requests, ()))
     rows = judge(spark, records, requests, runs, day.manifest, allowed).collect()
     return {row["request_id"]: row.asDict() for row in rows}
 
@@ -67,10 +67,15 @@ def test_only_topics_where_a_request_without_a_row_names_no_deadline_are_in_ques
     _ran(day, "ran", HOUR)
     day.send("lost-after-its-deadline", deadline_at=NOON)
     records, requests, _ = day.frames(spark)
-    assert topics_in_question(records, requests) == []
+    assert topics_in_question(records, requests, ()) == []
+    # A later day's is a question of that day, unless it was carried.
+    day.send("of-tomorrow", UNTIL)
+    records, requests, _ = day.frames(spark)
+    assert topics_in_question(records, requests, ()) == []
+    assert topics_in_question(records, requests, ["of-tomorrow"]) == [TOPIC]
     day.send("lost", topic=PRUNED_TOPIC)
     records, requests, _ = day.frames(spark)
-    assert topics_in_question(records, requests) == [PRUNED_TOPIC]
+    assert topics_in_question(records, requests, ()) == [PRUNED_TOPIC]
 
 
 def test_a_request_is_lost_when_the_time_of_its_handler_is_over(spark: SparkSession) -> None:

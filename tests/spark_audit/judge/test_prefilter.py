@@ -129,7 +129,8 @@ def test_findings_and_figures_are_those_of_the_whole_day(
     _run_plainly(day, "after", UNTIL)
     sifted = _judged(spark, day, tmp_path)
     records, requests, runs = day.frames(spark)
-    allowed = allowed_times(records, requests, topics_in_question(records, requests))
+    topics = topics_in_question(records, requests, day.manifest.carried)
+    allowed = allowed_times(records, requests, topics)
     whole = judge(spark, records, requests, runs, day.manifest, allowed)
     left, all_of = _by_id(sifted.requests), _by_id(whole)
     assert left == {request_id: all_of[request_id] for request_id in left}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from feedback.clock import monotonic_s
+from feedback.errors import NotAvailable
 from spark_audit.findings import Finding
 from spark_audit.output.paths import Places
 from spark_audit.run.telling import VerdictTelling
@@ -97,6 +98,61 @@ def test_an_old_day_that_is_judged_again_hides_nothing_of_last_night(
     _telling(tmp_path, chat, date=YESTERDAY).tell(_judged(tmp_path, YESTERDAY))
     assert _is_bad(tmp_path)
     assert _dates(chat) == [DATE, YESTERDAY]
+
+
+def test_the_newest_day_whose_run_died_is_told_by_a_run_for_an_older_one(
+    tmp_path: Path, chat: Hook
+) -> None:
+    _telling(tmp_path, chat).expect(DATE)
+    _judged(tmp_path, DATE, lost=1)
+    older = _telling(tmp_path, chat, date=YESTERDAY)
+    older.tell_untold()
+    older.tell(_judged(tmp_path, YESTERDAY))
+    assert _is_bad(tmp_path)
+    assert _dates(chat) == [DATE, YESTERDAY]
+
+
+def test_a_day_that_was_not_over_keeps_no_earlier_one_from_being_told(
+    tmp_path: Path, chat: Hook
+) -> None:
+    noon = {"frozen_at_ms": summary()["until_ms"] - 1}
+    part = summary() | {"date": DATE} | noon
+    path = Places(tmp_path, DATE).summary
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(part))
+    _telling(tmp_path, chat, date=YESTERDAY).tell(_judged(tmp_path, YESTERDAY, lost=1))
+    assert _is_bad(tmp_path)
+
+
+def test_a_day_whose_run_died_is_not_counted_twice_by_the_run_that_judges_it_again(
+    tmp_path: Path, chat: Hook
+) -> None:
+    _telling(tmp_path, chat).expect(DATE)
+    _judged(tmp_path, DATE, lost=1)
+    telling = _telling(tmp_path, chat)
+    telling.tell_untold()
+    telling.tell(summary() | {"date": DATE})
+    assert not _is_bad(tmp_path)
+    assert _dates(chat) == [DATE]
+
+
+def test_metrics_that_cannot_be_written_keep_no_day_from_being_judged(
+    tmp_path: Path, chat: Hook
+) -> None:
+    Places(tmp_path, DATE).metrics.mkdir(parents=True)
+    _telling(tmp_path, chat).expect(YESTERDAY)
+    _judged(tmp_path, YESTERDAY, lost=1)
+    telling = _telling(tmp_path, chat)
+    telling.tell_untold()
+    telling.tell(_judged(tmp_path, DATE))
+    with pytest.raises(NotAvailable, match="cannot be written"):
+        telling.finish()
+    assert _dates(chat) == [YESTERDAY, DATE]
+    Places(tmp_path, DATE).metrics.rmdir()
+    again = _telling(tmp_path, chat)
+    again.tell_untold()
+    again.finish()
+    assert _is_bad(tmp_path)
 
 
 def test_last_nights_day_that_is_judged_again_is_told_anew(tmp_path: Path, chat: Hook) -> None:

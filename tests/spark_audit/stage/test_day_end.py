@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 
+from spark_audit.stage import hanging
 from spark_audit.stage.chain import Chain
 from spark_audit.stage.freeze import freeze
 from spark_audit.stage.manifest import Manifest
@@ -101,12 +103,20 @@ def test_a_judged_record_of_a_wrong_clock_does_not_end_a_later_day(
     assert _ends(late)[name] > last
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a transaction that does not end soon for one that hangs."""
+    monkeypatch.setattr(hanging, "PATIENCE_S", 2.0)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_transaction_that_hangs_since_before_the_days_end_is_named(
     topic: MakeTopic, append: Append, make_settings: MakeSettings, servers: Servers
 ) -> None:
     name = topic(1)
     settings = make_settings(name)
-    append(name, timestamp_ms=LATE)
+    # A clock that is ahead says nothing of what comes after it.
+    append(name, timestamp_ms=BEGIN + 10_000 * DAY_MS)
     with Transactions(servers.kafka) as foreign:
         foreign.write(name, b"open", timestamp_ms=LATE)
         append(name, timestamp_ms=LATE)
@@ -114,12 +124,25 @@ def test_a_transaction_that_hangs_since_before_the_days_end_is_named(
             freeze(settings, WINDOW, now_ms=BEGIN + DAY_MS + wait_ms) for wait_ms in (0, HOUR_MS)
         )
         # At midnight it may well be about to end.
-        assert (_ends(soon), soon.unseen) == ({name: 1}, ())
+        assert (_ends(soon), soon.hidden) == ({name: 1}, ())
         assert _ends(nightly) == {name: 1}
-        (said,) = nightly.unseen
+        (said,) = nightly.hidden
         assert f"{name}-0 has from offset 1 on: a transaction is open" in said
         foreign.commit()
-    assert freeze(settings, WINDOW, now_ms=BEGIN + DAY_MS + HOUR_MS).unseen == ()
+    assert freeze(settings, WINDOW, now_ms=BEGIN + DAY_MS + HOUR_MS).hidden == ()
+
+
+def test_a_transaction_with_old_records_that_ends_soon_hides_nothing(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings, servers: Servers
+) -> None:
+    name = topic(1)
+    append(name, timestamp_ms=LATE)
+    with Transactions(servers.kafka) as foreign, ThreadPoolExecutor(1) as pool:
+        foreign.write(name, b"open", timestamp_ms=LATE)
+        now_ms = BEGIN + DAY_MS + HOUR_MS
+        found = pool.submit(freeze, make_settings(name), WINDOW, now_ms=now_ms)
+        foreign.commit()
+        assert found.result().hidden == ()
 
 
 def test_a_transaction_that_began_after_the_days_end_hides_nothing_of_it(
@@ -131,7 +154,7 @@ def test_a_transaction_that_began_after_the_days_end_hides_nothing_of_it(
         foreign.write(name, b"open", timestamp_ms=NEXT_DAY[0])
         found = freeze(make_settings(name), WINDOW, now_ms=BEGIN + DAY_MS + 3 * HOUR_MS)
         foreign.abort()
-    assert (_ends(found), found.unseen) == ({name: 1}, ())
+    assert (_ends(found), found.hidden) == ({name: 1}, ())
 
 
 @pytest.mark.parametrize(

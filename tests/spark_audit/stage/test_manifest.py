@@ -65,6 +65,7 @@ def test_the_file_has_the_names_of_the_contract(tmp_path: Path) -> None:
         "frozen_at_ms",
         "grace_ms",
         "group",
+        "hidden",
         "journal_read_at_ms",
         "lettered",
         "links",
