@@ -49,8 +49,6 @@ FIRST_OFFSET = 3_000_000_000  # beyond 32 bits
 # Nobody has sent anything there on this day. It begins with a record that the day before left, at
 # so many offsets before the end.
 QUIET_TOPIC, LEFT = "quiet", 3
-# A place that the day before has judged, behind that record.
-BEHIND = {"topic": QUIET_TOPIC, "offset": FIRST_OFFSET - 1}
 
 # As rows tell of requests that name no deadline.
 ALLOWED = dict.fromkeys((TOPIC, PRUNED_TOPIC), DEADLINE)
@@ -59,6 +57,9 @@ PAYLOAD = "a" * 64
 OTHER_PAYLOAD = "b" * 64
 
 Facts = dict[str, Any]
+
+# A place that the day before has judged, behind that record.
+BEHIND: Facts = {"topic": QUIET_TOPIC, "offset": FIRST_OFFSET - 1}
 
 
 @dataclass

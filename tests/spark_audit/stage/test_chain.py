@@ -151,8 +151,9 @@ def test_what_the_day_before_had_taken_does_not_move_when_an_older_day_is_judged
     # An old one again, with another clock, and one that was missed.
     log.pasts[date_of(0)] = replace(log.pasts[date_of(0)], frozen_at_ms=begin_of(4))
     log.run(1, begin_of(4))
-    befores = [Chain(date_of(day), tuple(log.pasts.values())).before_ms for day in (0, 1, 3)]
-    assert befores == [0, taken_ms[0], taken_ms[2]]
+    pasts = tuple(log.pasts.values())
+    found = [Chain(date_of(day), pasts).before_ms for day in (0, 1, 3)]
+    assert found == [0, taken_ms[0], taken_ms[2]]
 
 
 def test_a_first_run_begins_with_its_window_and_takes_only_strays_before() -> None:
