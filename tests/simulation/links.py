@@ -68,6 +68,10 @@ class SimulatedSource:
             KafkaUnavailable,
         )
 
+    def take_revoked(self) -> set[Partition]:
+        """Return nothing: no topic here has wait records, for which alone it matters."""
+        return set()
+
     def rewind(self, offsets: Mapping[Partition, int]) -> None:
         """Read these partitions again from these offsets."""
         self._world.kafka.rewind(self._process.name, offsets)
