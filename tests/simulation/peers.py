@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from consumer.journal import DISOWNED, DeadEnd, FarLease, JournalState, Row, Unhandled
+from consumer.journal.lost_rows import why_followed
 from consumer.journal.pacing import EVER_MS
-from consumer.journal.records import DEADLINE_OVER, over_message
+from consumer.journal.records import DEADLINE_OVER, WORKER_DIED, over_message
 from consumer.journal.republish import RestoreTurn, Turn
 from tests.simulation.pruning import Pruning
 from tests.simulation.tables import Change
@@ -61,6 +62,9 @@ class Peers(Pruning):
                 finished_at=self.now_ms(),
                 published_at=None,
             )
+            if end.later is not None:
+                why = why_followed(row, end.later)
+                self._keep(row, worker_id, outcome=WORKER_DIED, allowed_by=why)
             self._write(row, ended, worker_id)
             rows.append(ended)
         return rows

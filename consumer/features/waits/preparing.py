@@ -112,8 +112,8 @@ class Preparing(Feature, BeforeCommit):
         """Let any worker take these: their wait records name us, and we have dropped them.
 
         If the process dies before, their wait records name a dead worker. Another worker may have
-        read them all the same, before anybody could ask. Then a claim lets one of the two run; where
-        there is no journal, those that must not run twice are ours until we end.
+        read them all the same, before anybody could ask. Then a claim lets one of the two run;
+        where there is no journal, those that must not run twice are ours until we end.
         """
         self._give_back(
             one for one in received if one.record.topic in self._topics and self._may_give(one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import false
 
 from consumer.journal import (
     DISOWNED,
@@ -16,7 +17,9 @@ from consumer.journal import (
     TakeoverKind,
     ToldRun,
     VerdictKind,
+    sweep,
 )
+from consumer.journal.errors import Contended
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import OTHER_SHA, claim, finish, kinds, new_id, row_of
 
@@ -239,3 +242,72 @@ def test_a_dead_claim_that_ends_as_a_later_run_has_the_key_of_that_one(
     end = DeadEnd(name, 1, JournalState.FAILED, "NO", "why", told_generation=3, voids=told)
     (row,) = journal.end_dead_claims([end])
     assert (row.generation, row.voids) == (3, voids)
+
+
+@pytest.mark.parametrize(
+    ("claimed_at", "why"),
+    # Whether a rule had let the later run follow is said by the moment of its claim.
+    [(4_102_444_800_000, "GRANTED"), (1, None), (None, None)],
+)
+def test_a_dead_claim_that_ends_as_a_later_run_is_kept_in_the_history(
+    journal: Journal,
+    open_journal: OpenJournal,
+    database: Database,
+    claimed_at: int | None,
+    why: str | None,
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    later = claim(name)._replace(claimed_at=claimed_at)
+    end = DeadEnd(
+        name, 1, JournalState.SUCCEEDED, None, None, told_generation=2, voids=0, later=later
+    )
+    (row,) = journal.end_dead_claims([end])
+    assert (row.state, row.generation) == ("SUCCEEDED", 2)
+    (kept,) = database.query("SELECT * FROM onceward_run")
+    facts = (kept["request_id"], kept["generation"], kept["owner"], kept["outcome"])
+    assert facts == (name, 1, "dead", "WORKER_DIED")
+    assert (kept["by_whom"], kept["allowed_by"]) == ("me", why)
+    assert kept["effect_at"] == row.effect_at
+    # Found again by another sweep, it is over.
+    assert journal.end_dead_claims([end]) == []
+    assert len(database.query("SELECT * FROM onceward_run")) == 1
+
+
+def test_a_claim_of_the_living_is_neither_ended_nor_kept(
+    journal: Journal, open_journal: OpenJournal, open_leases: OpenLeases, database: Database
+) -> None:
+    name = new_id()
+    open_leases("lives").register(600.0)
+    open_journal("lives").apply(claims=[claim(name)])
+    end = DeadEnd(name, 1, JournalState.SUCCEEDED, None, None, told_generation=2, later=claim(name))
+    assert journal.end_dead_claims([end]) == []
+    assert database.query("SELECT * FROM onceward_run") == []
+
+
+def test_the_end_of_the_claim_itself_is_its_row_and_no_history(
+    journal: Journal, open_journal: OpenJournal, database: Database
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    journal.end_dead_claims(
+        [DeadEnd(name, 1, JournalState.SUCCEEDED, None, None, told_generation=1)]
+    )
+    assert database.query("SELECT * FROM onceward_run") == []
+
+
+def test_a_lease_that_is_renewed_under_a_sweep_leaves_no_history(
+    journal: Journal,
+    open_journal: OpenJournal,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    monkeypatch.setattr(sweep, "_END_DEAD", sweep._END_DEAD.where(false()))
+    end = DeadEnd(name, 1, JournalState.SUCCEEDED, None, None, told_generation=2, later=claim(name))
+    with pytest.raises(Contended):
+        journal.end_dead_claims([end])
+    (row,) = journal.dead_claims(["payments"], 10)
+    assert (row.request_id, row.generation) == (name, 1)
+    assert database.query("SELECT * FROM onceward_run") == []

@@ -44,7 +44,9 @@ class Kafka:
             status = dict(one.headers).get(STATUS, b"").decode()
             self.said.append(f"{(one.key or b'').decode()} {status} {one.partition}")
             if one.value is not None:
-                said = decode(Record(one.topic, 0, 0, 1, one.key, one.value, one.headers), group=GROUP)
+                said = decode(
+                    Record(one.topic, 0, 0, 1, one.key, one.value, one.headers), group=GROUP
+                )
                 assert isinstance(said, Wait)
                 self.given_back.append((said.request_id, said.holder, said.generation))
         return [None] * len(records)
