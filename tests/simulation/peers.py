@@ -131,6 +131,14 @@ class Peers(Pruning):
                 given_up = row._replace(owner=worker_id + DISOWNED, effect_at=effect_at)
                 self._write(row, given_up, worker_id)
 
+    def mark_unbegun(self, worker_id: str, runs: Sequence[tuple[str, int]]) -> None:
+        """Let claims of a worker count as those of marked runs before their effect."""
+        for request_id, generation in sorted(runs):
+            row = self.rows.get(request_id)
+            is_it = row in self.own_claims(worker_id) and row.generation == generation
+            if row is not None and is_it and row.effect_kind == "external":
+                self._write(row, row._replace(effect_kind="marked", effect_at=None), worker_id)
+
     def unpublished(self, limit: int, older_than_ms: int, within_ms: int = EVER_MS) -> list[Row]:
         """Return rows whose state no status was confirmed for, the oldest first."""
         until, since = self.now_ms() - older_than_ms, self.now_ms() - within_ms

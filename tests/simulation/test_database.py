@@ -146,6 +146,9 @@ class Sequence:
         if self._draw.random() < 0.2:
             real.disown(runs)
             simulated.disown(worker, runs)
+        if self._draw.random() < 0.2:
+            real.mark_unbegun(runs)
+            simulated.mark_unbegun(worker, runs)
         mine = [row for row in real.own_claims() if row.request_id in self._ids]
         ours = [row for row in real.unpublished(100_000, 0) if row.request_id in self._ids]
         own = simulated.own_claims(worker)

@@ -220,6 +220,37 @@ def test_a_claim_that_is_given_up_is_a_sweep_s_and_in_doubt_unless_it_is_undone(
     assert (row.owner, row.effect_at is not None) == (f"me{DISOWNED}", doubted)
 
 
+@pytest.mark.parametrize("effect_kind", ["marked", "external", "transactional"])
+def test_a_claim_that_was_never_begun_is_a_sweep_s_and_no_doubt(
+    journal: Journal, open_journal: OpenJournal, effect_kind: str
+) -> None:
+    name = new_id()
+    dead = open_journal("dead")
+    dead.apply(claims=[claim(name, effect_kind=effect_kind)])
+    dead.mark_unbegun([(name, 1)])
+    (row,) = journal.dead_claims(["payments"], 10)
+    assert (row.owner, row.effect_at) == ("dead", None)
+    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED", effect_kind)
+    (taken,) = journal.apply(takeovers=[wish]).takeovers.values()
+    assert taken.kind == "GRANTED"
+    assert taken.row is not None
+    again = (taken.row.generation, taken.row.effect_kind, taken.row.effect_at is not None)
+    assert again == (2, effect_kind, effect_kind == "external")
+
+
+@pytest.mark.parametrize("run", [("another's", 1), ("later", 1), ("ended", 1)])
+def test_only_a_claim_of_ours_that_stands_is_given_back(
+    journal: Journal, open_journal: OpenJournal, run: tuple[str, int]
+) -> None:
+    names = {one: new_id() for one in ("another's", "later", "ended")}
+    open_journal("another").apply(claims=[claim(names["another's"])])
+    journal.apply(claims=[claim(names["later"])._replace(begins_at=2), claim(names["ended"])])
+    journal.apply(finishes=[finish(names["ended"])])
+    before = journal.rows(names.values())
+    journal.mark_unbegun([(names[run[0]], run[1])])
+    assert journal.rows(names.values()) == before
+
+
 def test_a_dead_claim_ends_as_its_client_was_told(
     journal: Journal, open_journal: OpenJournal
 ) -> None:
