@@ -30,7 +30,7 @@ class BeforeCommit:
         """Return the records that may be committed, and those that are read again."""
         return PreparedRecords([*received], [])
 
-    def unread(self, received: Sequence[Received]) -> None:
+    def read_by_nobody(self, received: Sequence[Received]) -> None:
         """Hear of records that were prepared and dropped, and that nobody reads again.
 
         Their commit was made without our knowledge, and their partition is another worker's now.

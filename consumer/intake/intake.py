@@ -258,7 +258,7 @@ class Intake(KafkaThread):
         if unread:
             log.warning("records.unread", count=len(unread))
             for step in self._before_commit:
-                step.unread(unread)
+                step.read_by_nobody(unread)
 
     def _read_again(self, source: KafkaSource, dropped: Sequence[Received], *, why: str) -> None:
         source.rewind(first_of(one.record for one in dropped))

@@ -108,7 +108,7 @@ class Preparing(Feature, BeforeCommit):
         self._note(next((error for error in said if _is_away(error)), None))
         return self._sorted(received, errors)
 
-    def unread(self, received: Sequence[Received]) -> None:
+    def read_by_nobody(self, received: Sequence[Received]) -> None:
         """Let any worker take these: their wait records name us, and we have dropped them.
 
         If the process dies before, their wait records name a dead worker. Another worker may have

@@ -93,7 +93,7 @@ class Step(BeforeCommit):
     def __init__(self) -> None:
         self.offsets: list[int] = []
 
-    def unread(self, received: Sequence[Received]) -> None:
+    def read_by_nobody(self, received: Sequence[Received]) -> None:
         self.offsets += [one.record.offset for one in received]
 
 

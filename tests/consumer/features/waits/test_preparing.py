@@ -39,7 +39,7 @@ def given_back(dropped: Iterable[Received], *, topic: str, has_journal: bool) ->
         give_back=found.extend,
         has_journal=has_journal,
     )
-    preparing.unread([*dropped])
+    preparing.read_by_nobody([*dropped])
     return found
 
 
