@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Received
 
 
@@ -30,8 +31,8 @@ class BeforeCommit:
         """Return the records that may be committed, and those that are read again."""
         return PreparedRecords([*received], [])
 
-    def read_by_nobody(self, received: Sequence[Received]) -> None:
-        """Hear of records that were prepared and dropped, and that nobody reads again.
+    def read_by_nobody(self, deliveries: Sequence[Delivery]) -> None:
+        """Hear of requests that were prepared and dropped, and that nobody reads again.
 
         Their commit was made without our knowledge, and their partition is another worker's now.
         """

@@ -93,13 +93,15 @@ class Intake(KafkaThread):
 
     def _turn(self, source: KafkaSource) -> None:
         self._give_back(source)
+        if self._stopping.is_set():
+            return  # Kafka may have been slow to answer that
         try:
             if not self._wait_for_room():
                 # Nobody took anything for a while: stay in the group without fetching.
                 source.leave(self._unread)
                 source.pause()
                 records = source.poll(0, max_records=1)
-                self._unsure.part(source.take_revoked())
+                self._unsure.part(source.take_revoked(), source.owned)
                 self._take(source, records)
                 return
             if self._stopping.is_set():
@@ -111,7 +113,7 @@ class Intake(KafkaThread):
             source.leave(self._unread)
             source.resume()
             records = source.poll(POLL_S, max_records=most)
-            self._unsure.part(source.take_revoked())
+            self._unsure.part(source.take_revoked(), source.owned)
             # Records may be read without the right to commit them. A partition that is given up is
             # its next owner's to commit: nothing here would show that the right is back.
             self._uncommitted &= source.owned
@@ -246,7 +248,7 @@ class Intake(KafkaThread):
         self._read_again(source, dropped, why="their commit did not succeed")
 
     def _give_back(self, source: KafkaSource) -> None:
-        """Let others have dropped records that went with their partitions, and nobody reads."""
+        """Let others have dropped requests that went with their partitions, and nobody reads."""
         if monotonic_s() < self._asks_at_s:
             return
         try:
@@ -255,10 +257,16 @@ class Intake(KafkaThread):
             # Whoever is away, or refuses this, is told of by the next poll or commit.
             self._asks_at_s = monotonic_s() + AWAY_PAUSE_S
             return
-        if unread:
-            log.warning("records.unread", count=len(unread))
+        deliveries = _valid(unread)
+        if deliveries:
+            log.warning("records.unread", count=len(deliveries))
             for step in self._before_commit:
-                step.read_by_nobody(unread)
+                step.read_by_nobody(deliveries)
+        # These do not run: whoever may have read them as well writes the same about them.
+        refused = [one for one in unread if not isinstance(one, Delivery)]
+        if refused:
+            self._buffer.put(refused)
+            self._wake()
 
     def _read_again(self, source: KafkaSource, dropped: Sequence[Received], *, why: str) -> None:
         source.rewind(first_of(one.record for one in dropped))

@@ -23,6 +23,8 @@ class Positions(Protocol):
 
     def committed(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]: ...
 
+    def is_stable(self) -> bool: ...
+
 
 class UnsureRecords:
     """Remembers them until they are read again, or known to be read by nobody.
@@ -46,29 +48,38 @@ class UnsureRecords:
             self._dropped.pop(_place(one), None)
             self._parted.pop(_place(one), None)
 
-    def part(self, revoked: Collection[Partition]) -> None:
-        """Hear of partitions that were taken away, back by now or not."""
-        for place in [one for one in self._dropped if one[:2] in revoked]:
+    def part(self, revoked: Collection[Partition], owned: Collection[Partition]) -> None:
+        """Hear after each poll of the partitions that went, back by now or not, and of ours.
+
+        An eager group of kafka-python says that a partition goes while that is still ours, and says
+        nothing when it has gone.
+        """
+        gone = [one for one in self._dropped if one[:2] in revoked or one[:2] not in owned]
+        for place in gone:
             self._parted[place] = self._dropped.pop(place)
 
     def take_unread(self, source: Positions) -> list[Received]:
         """Remove and return those of partitions that were taken away that nobody reads again.
 
+        None while the group shares out its partitions: nobody knows whose they will be.
+
         Raises:
             KafkaUnavailable: nobody knows yet; they stay.
         """
-        if not self._parted:
+        if not self._parted or not source.is_stable():
             return []
         partitions = sorted({place[:2] for place in self._parted})
         committed = source.committed(partitions)
-        parted, self._parted = self._parted, {}
+        back: dict[Place, Received] = {}
         unread: list[Received] = []
-        for place, one in parted.items():
+        for place, one in self._parted.items():
             if 0 <= source.position(place[:2]) <= place[2]:
                 # The partition came back, and is read on from here.
-                self._dropped[place] = one
+                back[place] = one
             elif place[2] < committed.get(place[:2], 0):
                 unread.append(one)
+        self._dropped |= back
+        self._parted = {}
         return unread
 
 

@@ -24,7 +24,6 @@ from consumer.features.waits.ended import End, Right, WaitPlace, doubt, row_of
 from consumer.features.waits.record import GIVEN_BACK, Wait, encode, tombstone
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.delivery import Delivery
-from consumer.intake.buffer import Received
 from consumer.journal.records import WORKER_DIED, Row
 from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
@@ -127,12 +126,15 @@ class Ends:
             if write.state in FINAL and self._waits(write.topic, write.request_id):
                 self._ended(self._end_of(write), self._awaited(write))
 
-    def given_back(self, received: Iterable[Received]) -> None:
+    def given_back(self, deliveries: Iterable[Delivery]) -> None:
         """Note requests that this worker does not run: any worker may take them."""
         self._saying.send(
-            Right(_given_back(one), self._partition_of(one.request_id))
-            for one in received
-            if self._waits(one.record.topic, one.request_id) and not _wakes(one)
+            Right(
+                Wait(one.request_id, one.taken + 1, GIVEN_BACK, one.deadline_at, one.record),
+                self._partition_of(one.request_id),
+            )
+            for one in deliveries
+            if self._waits(one.record.topic, one.request_id) and not one.wakes
         )
 
     def _waits(self, topic: str, request_id: str) -> bool:
@@ -280,16 +282,6 @@ class Ends:
             status=one.status,
             partition=one.partition,
         )
-
-
-def _given_back(one: Received) -> Wait:
-    # A refused record is given back as it was read, or not at all.
-    taken = one.taken if isinstance(one, Delivery) else 1
-    return Wait(one.request_id, taken + 1, GIVEN_BACK, one.deadline_at, one.record)
-
-
-def _wakes(one: Received) -> bool:
-    return isinstance(one, Delivery) and one.wakes > 0
 
 
 def _topic(one: End | Right) -> str:

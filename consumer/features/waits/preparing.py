@@ -85,7 +85,7 @@ class Preparing(Feature, BeforeCommit):
         topics: Collection[str],
         holding: Holding,
         outage: ServerOutage,
-        give_back: Callable[[Iterable[Received]], None],
+        give_back: Callable[[Iterable[Delivery]], None],
         has_journal: bool,
     ) -> None:
         self._worker_id = worker_id
@@ -108,7 +108,7 @@ class Preparing(Feature, BeforeCommit):
         self._note(next((error for error in said if _is_away(error)), None))
         return self._sorted(received, errors)
 
-    def read_by_nobody(self, received: Sequence[Received]) -> None:
+    def read_by_nobody(self, deliveries: Sequence[Delivery]) -> None:
         """Let any worker take these: their wait records name us, and we have dropped them.
 
         If the process dies before, their wait records name a dead worker. Another worker may have
@@ -116,13 +116,11 @@ class Preparing(Feature, BeforeCommit):
         where there is no journal, those that must not run twice are ours until we end.
         """
         self._give_back(
-            one for one in received if one.record.topic in self._topics and self._may_give(one)
+            one for one in deliveries if one.record.topic in self._topics and self._may_give(one)
         )
 
-    def _may_give(self, one: Received) -> bool:
-        if self._has_journal or not isinstance(one, Delivery):
-            return True
-        return may_run_again(one.handler, self._wait(one))
+    def _may_give(self, one: Delivery) -> bool:
+        return self._has_journal or may_run_again(one.handler, self._wait(one))
 
     def _wait(self, one: Received) -> Wait:
         wait = Wait(one.request_id, 1, self._worker_id, one.deadline_at, one.record)
