@@ -20,7 +20,7 @@ from consumer.journal.records import (
     Takeover,
     VerdictKind,
 )
-from consumer.journal.restoring import disown, find_own, mark_unbegun
+from consumer.journal.restoring import disown, find_own
 from consumer.journal.schema import check_version, read_journal_id, server_version
 from consumer.journal.standing import DatabaseSettings, read_standing
 from consumer.journal.swept_journal import SweptJournal
@@ -136,8 +136,7 @@ class Journal(SweptJournal):
 
         Only of runs that certainly never began, and will not.
         """
-        with self._session.transaction() as connection:
-            mark_unbegun(connection, self._group, runs, worker_id=self._worker_id)
+        self._commits.mark_unbegun(runs)
 
     def journal_id(self) -> str:
         """Return the random id of this journal, which a group's workers compare.

@@ -77,6 +77,8 @@ def end_dead(
             "to_voids": end.voids,
         }
         is_kept = end.later is not None and _keep(connection, group, end, end.later, worker_id)
+        if end.later is not None and not is_kept:
+            continue  # without its history it must not end: a lease may be over a moment later
         answer = connection.execute(_END_DEAD, parameters).one_or_none()
         if answer is not None:
             rows.append(Row(*answer))
@@ -87,12 +89,13 @@ def end_dead(
 
 
 def _keep(connection: Connection, group: str, end: DeadEnd, later: Claim, worker_id: str) -> bool:
-    """Keep a run in the history that ends as a later one; say whether it still stands there."""
+    """Keep a run in the history that ends as a later one; say whether this sweep may end it."""
     found, _ = read(connection, group, [end.request_id], lock=True)
     row = found.get(end.request_id)
     if row is None or (row.generation, row.state) != (end.generation, JournalState.CLAIMED):
         return False
-    if row.owner in living(connection, [row.owner]):
+    is_late = connection.scalar(_AM_I_LATE, {"this_worker": worker_id})
+    if is_late or row.owner in living(connection, [row.owner]):
         return False
     keep_lost(connection, group, worker_id, row, why=why_followed(row, later))
     return True
@@ -183,5 +186,6 @@ def _first_turn(dialect: str) -> ReturningInsert[Any]:
     return insert_into(meta, dialect).values(first).on_conflict_do_nothing().returning(meta.c.name)
 
 
+_AM_I_LATE = select(sweeper_is_late())
 _END_DEAD = _end_dead()
 _NEXT_TURN = _next_turn()

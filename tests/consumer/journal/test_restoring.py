@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
-from sqlalchemy import false
+from sqlalchemy import Connection, false
 
 from consumer.journal import (
     DISOWNED,
@@ -17,6 +19,8 @@ from consumer.journal import (
     TakeoverKind,
     ToldRun,
     VerdictKind,
+    commits,
+    restoring,
     sweep,
 )
 from consumer.journal.errors import Contended
@@ -238,6 +242,27 @@ def test_a_claim_that_was_never_begun_is_a_sweep_s_and_no_doubt(
     assert again == (2, effect_kind, effect_kind == "external")
 
 
+def test_a_claim_that_was_never_begun_is_marked_so_at_the_second_try(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    tries, mark = [], restoring.mark_unbegun
+
+    def first_is_rolled_back(
+        connection: Connection, group: str, runs: Sequence[tuple[str, int]], *, worker_id: str
+    ) -> None:
+        mark(connection, group, runs, worker_id=worker_id)
+        tries.append(runs)
+        if len(tries) == 1:
+            raise Contended("deadlock")
+
+    monkeypatch.setattr(commits, "mark_unbegun", first_is_rolled_back)
+    journal.mark_unbegun([(name, 1)])
+    (row,) = journal.rows([name])
+    assert (len(tries), row.effect_kind, row.effect_at) == (2, "marked", None)
+
+
 @pytest.mark.parametrize("run", [("another's", 1), ("later", 1), ("ended", 1)])
 def test_only_a_claim_of_ours_that_stands_is_given_back(
     journal: Journal, open_journal: OpenJournal, run: tuple[str, int]
@@ -342,3 +367,43 @@ def test_a_lease_that_is_renewed_under_a_sweep_leaves_no_history(
     (row,) = journal.dead_claims(["payments"], 10)
     assert (row.request_id, row.generation) == (name, 1)
     assert database.query("SELECT * FROM onceward_run") == []
+
+
+def test_a_sweeper_whose_own_lease_is_over_ends_and_keeps_nothing(
+    journal: Journal, open_journal: OpenJournal, open_leases: OpenLeases, database: Database
+) -> None:
+    open_leases("me").register(0)
+    names = sorted([new_id(), new_id()])
+    open_journal("dead").apply(claims=[claim(one) for one in names])
+    ends = [
+        DeadEnd(names[0], 1, JournalState.SUCCEEDED, None, None),
+        DeadEnd(
+            names[1],
+            1,
+            JournalState.SUCCEEDED,
+            None,
+            None,
+            told_generation=2,
+            later=claim(names[1]),
+        ),
+    ]
+    assert journal.end_dead_claims(ends) == []
+    assert database.query("SELECT * FROM onceward_run") == []
+
+
+def test_a_lease_that_is_over_in_the_midst_of_a_sweep_leaves_the_claim_to_the_next_one(
+    journal: Journal,
+    open_journal: OpenJournal,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    end = DeadEnd(name, 1, JournalState.SUCCEEDED, None, None, told_generation=2, later=claim(name))
+    with monkeypatch.context() as before:
+        before.setattr(sweep, "living", lambda _, owners: {*owners})
+        assert journal.end_dead_claims([end]) == []
+    assert database.query("SELECT * FROM onceward_run") == []
+    (row,) = journal.end_dead_claims([end])
+    assert (row.state, row.generation) == ("SUCCEEDED", 2)
+    assert len(database.query("SELECT * FROM onceward_run")) == 1
