@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Received
 
 
@@ -29,3 +30,9 @@ class BeforeCommit:
     def prepare(self, received: Sequence[Received]) -> PreparedRecords:
         """Return the records that may be committed, and those that are read again."""
         return PreparedRecords([*received], [])
+
+    def read_by_nobody(self, deliveries: Sequence[Delivery]) -> None:
+        """Hear of requests that were prepared and dropped, and that nobody reads again.
+
+        Their commit was made without our knowledge, and their partition is another worker's now.
+        """

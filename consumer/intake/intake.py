@@ -24,6 +24,7 @@ from consumer.intake.before_commit import BeforeCommit
 from consumer.intake.buffer import Received
 from consumer.intake.context import IntakeContext
 from consumer.intake.kafka_thread import KafkaThread
+from consumer.intake.unsure import UnsureRecords
 from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
@@ -80,6 +81,8 @@ class Intake(KafkaThread):
         self._buffer = context.buffer
         self._may_take = context.may_take
         self._uncommitted: set[Partition] = set()
+        self._unsure = UnsureRecords()
+        self._asks_at_s = 0.0
         self._taken = 0
         self._taken_s = 0.0
 
@@ -89,12 +92,17 @@ class Intake(KafkaThread):
         self._buffer.wake()
 
     def _turn(self, source: KafkaSource) -> None:
+        self._give_back(source)
+        if self._stopping.is_set():
+            return  # Kafka may have been slow to answer that
         try:
             if not self._wait_for_room():
                 # Nobody took anything for a while: stay in the group without fetching.
                 source.leave(self._unread)
                 source.pause()
-                self._take(source, source.poll(0, max_records=1))
+                records = source.poll(0, max_records=1)
+                self._unsure.part(source.take_revoked(), source.owned)
+                self._take(source, records)
                 return
             if self._stopping.is_set():
                 return  # the room is that of requests which were given up
@@ -105,6 +113,7 @@ class Intake(KafkaThread):
             source.leave(self._unread)
             source.resume()
             records = source.poll(POLL_S, max_records=most)
+            self._unsure.part(source.take_revoked(), source.owned)
             # Records may be read without the right to commit them. A partition that is given up is
             # its next owner's to commit: nothing here would show that the right is back.
             self._uncommitted &= source.owned
@@ -171,8 +180,11 @@ class Intake(KafkaThread):
         received = self._accepted(received)
         covered = self._commit(source, [one.record for one in received])
         kept = [one for one in received if _is_covered(one, covered)]
+        self._unsure.forget(kept)
         if len(kept) < len(received):
-            self._drop(source, [one for one in received if not _is_covered(one, covered)])
+            dropped = [one for one in received if not _is_covered(one, covered)]
+            self._unsure.note(one for one in dropped if (*one.record[:2],) not in covered)
+            self._drop(source, dropped)
         if kept:
             self._buffer.put(kept)
             self._wake()
@@ -234,6 +246,27 @@ class Intake(KafkaThread):
             [status_messages.given_up(one, worker_id=self._worker_id) for one in _valid(dropped)]
         )
         self._read_again(source, dropped, why="their commit did not succeed")
+
+    def _give_back(self, source: KafkaSource) -> None:
+        """Let others have dropped requests that went with their partitions, and nobody reads."""
+        if monotonic_s() < self._asks_at_s:
+            return
+        try:
+            unread = self._unsure.take_unread(source)
+        except KafkaUnavailable:
+            # Whoever is away, or refuses this, is told of by the next poll or commit.
+            self._asks_at_s = monotonic_s() + AWAY_PAUSE_S
+            return
+        deliveries = _valid(unread)
+        if deliveries:
+            log.warning("records.unread", count=len(deliveries))
+            for step in self._before_commit:
+                step.read_by_nobody(deliveries)
+        # These do not run: whoever may have read them as well writes the same about them.
+        refused = [one for one in unread if not isinstance(one, Delivery)]
+        if refused:
+            self._buffer.put(refused)
+            self._wake()
 
     def _read_again(self, source: KafkaSource, dropped: Sequence[Received], *, why: str) -> None:
         source.rewind(first_of(one.record for one in dropped))

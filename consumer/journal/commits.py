@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from consumer.journal.errors import Contended, DataRefused
@@ -16,6 +16,7 @@ from consumer.journal.records import (
     TakeoverResultKind,
     VerdictKind,
 )
+from consumer.journal.restoring import mark_unbegun
 from consumer.journal.session import JournalSession
 from consumer.journal.takeover import granted_names
 from consumer.journal.work import Work
@@ -55,6 +56,18 @@ class Commits:
         if rest is None:
             return done
         return _joined(done, self.commit(rest, _held_after(done, held), tried))
+
+    def mark_unbegun(self, runs: Sequence[Name]) -> None:
+        """Commit that claims are of runs that never began, as `Journal.mark_unbegun` says."""
+        try:
+            self._mark_unbegun(runs)
+        except Contended:
+            # As in `_tried_twice`.
+            self._mark_unbegun(runs)
+
+    def _mark_unbegun(self, runs: Sequence[Name]) -> None:
+        with self._session.transaction() as connection:
+            mark_unbegun(connection, self._group, runs, worker_id=self._worker_id)
 
     def _settle(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
         try:

@@ -131,6 +131,13 @@ class Journal(SweptJournal):
         with self._session.transaction() as connection:
             disown(connection, self._group, runs, worker_id=self._worker_id)
 
+    def mark_unbegun(self, runs: Sequence[Name]) -> None:
+        """Leave claims of this worker to a sweep, as of runs that did not reach their effect.
+
+        Only of runs that certainly never began, and will not.
+        """
+        self._commits.mark_unbegun(runs)
+
     def journal_id(self) -> str:
         """Return the random id of this journal, which a group's workers compare.
 

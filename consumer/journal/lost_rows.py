@@ -97,16 +97,28 @@ def overwrite_lost(
         values: of the later run, by the names of the columns.
         why: the reason that the history gives.
     """
-    # Of an older claim that stands there nobody knows the end any more.
-    outcome = WORKER_DIED if row.state == JournalState.CLAIMED else None
-    name = (row.request_id, row.generation)
-    keep_runs(connection, group, [name], worker_id, outcome=outcome, allowed_by=why)
+    keep_lost(connection, group, worker_id, row, why=why)
     parameters = {
         "this_group": group,
         "this_request": row.request_id,
         "this_generation": row.generation,
     }
     connection.execute(_OVERWRITE.values({**values, "dead_letter_at": null()}), parameters)
+
+
+def keep_lost(
+    connection: Connection,
+    group: str,
+    worker_id: str,
+    row: Row,
+    *,
+    why: Followed | TakeoverKind | None,
+) -> None:
+    """Keep a run that is behind in the history; see `overwrite_lost`."""
+    # Of an older claim that stands there nobody knows the end any more.
+    outcome = WORKER_DIED if row.state == JournalState.CLAIMED else None
+    name = (row.request_id, row.generation)
+    keep_runs(connection, group, [name], worker_id, outcome=outcome, allowed_by=why)
 
 
 def claim_values(claim: Claim) -> dict[str, Any]:

@@ -358,6 +358,8 @@ class DeadEnd:
         told_generation: of the run that a client was told of, which the database may have lost;
             None: the claim's.
         voids: how many runs before the told one were declared void; None: as before the claim.
+        later: the claim of the told run, where that is a later one than this; the history keeps
+            this one then.
     """
 
     request_id: str
@@ -369,6 +371,7 @@ class DeadEnd:
     resend: bool = False
     told_generation: int | None = None
     voids: int | None = None
+    later: Claim | None = None
 
 
 class KeyHolder(NamedTuple):

@@ -7,7 +7,7 @@ Rare, so row by row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -98,15 +98,30 @@ def find_own(connection: Connection, group: str, *, worker_id: str) -> list[Row]
 
 def disown(connection: Connection, group: str, runs: Sequence[Name], *, worker_id: str) -> None:
     """Let claims of a worker count as left by a dead one, in doubt where that is possible."""
+    for parameters in _claims_of(group, runs, worker_id):
+        connection.execute(_DISOWN, {**parameters, "nobody": worker_id + DISOWNED})
+
+
+def mark_unbegun(
+    connection: Connection, group: str, runs: Sequence[Name], *, worker_id: str
+) -> None:
+    """Let claims of a worker count as those of marked runs that have not entered their effect.
+
+    Of a plain external handler the claim itself says that the effect may have happened; that kind
+    is of the run that follows.
+    """
+    for parameters in _claims_of(group, runs, worker_id):
+        connection.execute(_MARK_UNBEGUN, parameters)
+
+
+def _claims_of(group: str, runs: Sequence[Name], worker_id: str) -> Iterator[dict[str, Any]]:
     for request_id, generation in sorted(runs):
-        parameters = {
+        yield {
             "this_group": group,
             "this_worker": worker_id,
             "this_request": request_id,
             "this_generation": generation,
-            "nobody": worker_id + DISOWNED,
         }
-        connection.execute(_DISOWN, parameters)
 
 
 def _values(one: OwnRun, worker_id: str) -> dict[str, Any]:
@@ -139,15 +154,14 @@ def _find_own(dialect: str) -> Select[Any]:
     )
 
 
+_MY_CLAIM = and_(
+    request.c.owner == bindparam("this_worker"),
+    request.c.state == JournalState.CLAIMED.value,
+)
 # A transactional run whose finish is gone has left nothing. Of any other the mark may be gone too.
 _DISOWN = (
     named_run()
-    .where(
-        and_(
-            request.c.owner == bindparam("this_worker"),
-            request.c.state == JournalState.CLAIMED.value,
-        )
-    )
+    .where(_MY_CLAIM)
     .values(
         owner=bindparam("nobody"),
         effect_at=case(
@@ -155,4 +169,9 @@ _DISOWN = (
             else_=func.coalesce(request.c.effect_at, now_ms()),
         ),
     )
+)
+_MARK_UNBEGUN = (
+    named_run()
+    .where(_MY_CLAIM, request.c.effect_kind == EXTERNAL)
+    .values(effect_kind="marked", effect_at=null())
 )

@@ -30,10 +30,13 @@ from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.dead_claims import claimed_by_the_dead, sweeper_is_late
-from consumer.journal.history import ROW_COLUMNS, row_columns, this_run
+from consumer.journal.errors import Contended
+from consumer.journal.history import ROW_COLUMNS, read, row_columns, this_run
+from consumer.journal.lost_rows import keep_lost, why_followed
 from consumer.journal.open_requests import open_requests, require_complete
-from consumer.journal.records import DeadEnd, Row
+from consumer.journal.records import Claim, DeadEnd, JournalState, Row
 from consumer.journal.tables import NAME, UNTOLD, meta, request
+from consumer.journal.takeover import living
 from feedback.sql.inserting import insert_into
 
 
@@ -52,6 +55,11 @@ def take_turn(connection: Connection, name: str, every_ms: int) -> bool:
 def end_dead(
     connection: Connection, group: str, ends: Sequence[DeadEnd], *, worker_id: str
 ) -> list[Row]:
+    """End claims of dead workers; return the rows of those that still were theirs.
+
+    Raises:
+        Contended: a lease was renewed meanwhile, and nothing is written: ask again.
+    """
     rows = []
     # Two sweeps that meet lock their rows in the same order.
     for end in sorted(ends, key=lambda one: one.request_id):
@@ -68,10 +76,29 @@ def end_dead(
             "to_generation": end.told_generation or end.generation,
             "to_voids": end.voids,
         }
+        is_kept = end.later is not None and _keep(connection, group, end, end.later, worker_id)
+        if end.later is not None and not is_kept:
+            continue  # without its history it must not end: a lease may be over a moment later
         answer = connection.execute(_END_DEAD, parameters).one_or_none()
         if answer is not None:
             rows.append(Row(*answer))
+        elif is_kept:
+            # The history has the run already: the next sweep decides on the facts of then.
+            raise Contended("a lease was renewed, or ended, under a sweep")
     return rows
+
+
+def _keep(connection: Connection, group: str, end: DeadEnd, later: Claim, worker_id: str) -> bool:
+    """Keep a run in the history that ends as a later one; say whether this sweep may end it."""
+    found, _ = read(connection, group, [end.request_id], lock=True)
+    row = found.get(end.request_id)
+    if row is None or (row.generation, row.state) != (end.generation, JournalState.CLAIMED):
+        return False
+    is_late = connection.scalar(_AM_I_LATE, {"this_worker": worker_id})
+    if is_late or row.owner in living(connection, [row.owner]):
+        return False
+    keep_lost(connection, group, worker_id, row, why=why_followed(row, later))
+    return True
 
 
 def unpublished(
@@ -159,5 +186,6 @@ def _first_turn(dialect: str) -> ReturningInsert[Any]:
     return insert_into(meta, dialect).values(first).on_conflict_do_nothing().returning(meta.c.name)
 
 
+_AM_I_LATE = select(sweeper_is_late())
 _END_DEAD = _end_dead()
 _NEXT_TURN = _next_turn()

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from consumer.handlers.declaration import EffectKind
-from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, JournalState, Row
+from consumer.handlers.declaration import EffectKind, InDoubtPolicy
+from consumer.journal import DISOWNED, WORKER_DIED, Claim, DeadEnd, JournalState, Row
 from consumer.journal.records import DEADLINE_OVER, cleaned
 from consumer.journal.takeover_rule import effect_excluded
+from consumer.loop.mapping import claim_of_row
 from feedback import status
 from feedback.statuses import Status
 
@@ -68,7 +69,12 @@ def without_handler(row: Row, told: Status | None = None) -> DeadEnd:
     doubt = _in_doubt(row, NO_HANDLER, _UNHANDLED)
     if told is None or not is_behind(row, told):
         return doubt
-    return replace(doubt, told_generation=told.generation, voids=told_voids(told))
+    return replace(
+        doubt,
+        told_generation=told.generation,
+        voids=told_voids(told),
+        later=told_claim(claim_of_row(row), told),
+    )
 
 
 def _in_doubt(row: Row, code: str, why: str) -> DeadEnd:
@@ -87,7 +93,8 @@ def as_told(row: Row, told: Status | None) -> DeadEnd | None:
     """
     if told is None or told.state.value not in _ENDS or not _is_of(row, told):
         return None
-    effect_kind = told_kind(told) if is_behind(row, told) else row.effect_kind
+    later = told_claim(claim_of_row(row), told) if is_behind(row, told) else None
+    effect_kind = row.effect_kind if later is None else later.effect_kind
     if effect_kind == EffectKind.TRANSACTIONAL and told.state is status.State.SUCCEEDED:
         return None
     return DeadEnd(
@@ -99,7 +106,8 @@ def as_told(row: Row, told: Status | None) -> DeadEnd | None:
         result=result_text(told.result),
         resend=told.resend,
         told_generation=told.generation,
-        voids=told_voids(told) if is_behind(row, told) else None,
+        voids=None if later is None else told_voids(told),
+        later=later,
     )
 
 
@@ -122,6 +130,25 @@ def is_about(told: Status, *, topic: str, sha256: str) -> bool:
 def _is_of(row: Row, told: Status) -> bool:
     is_same = is_about(told, topic=row.topic, sha256=row.payload_sha256)
     return is_same and told.generation >= row.generation
+
+
+def told_claim(claim: Claim, told: Status) -> Claim:
+    """Return the claim of the run that a client was told of, as that run was declared.
+
+    Its handler may have been declared anew since. So is its key; without that field, a person
+    decides: the counterparty must not be asked about another run's key, nor be given it.
+
+    Args:
+        claim: of the same request.
+    """
+    voids = told_voids(told)
+    policy = InDoubtPolicy.PARK if voids is None else plain(told.in_doubt)
+    return claim._replace(
+        effect_kind=told_kind(told),
+        in_doubt=policy or InDoubtPolicy.PARK,
+        voids=claim.voids if voids is None else voids,
+        claimed_at=told.claimed_at,
+    )
 
 
 def told_kind(told: Status) -> EffectKind:

@@ -46,6 +46,8 @@ class InFlight:
         asking: runs about which the counterparty is asked, instead of running them.
         tried: of `claiming`, those that the journal may have granted already: its claim was part of
             a call of unknown outcome, or no child took its run.
+        unbegun: of `claiming`, the runs that the journal had granted and no child took. None of
+            them follows a run that may have had its effect.
         lapsed: runs that began before our lease was over for a while: others may have gone on
             with them.
         lost: own runs that the journal seems to have lost; they are to be written again.
@@ -65,6 +67,7 @@ class InFlight:
     doubtful: set[Run] = field(default_factory=set)
     asking: set[Run] = field(default_factory=set)
     tried: set[str] = field(default_factory=set)
+    unbegun: set[Run] = field(default_factory=set)
     lapsed: set[Run] = field(default_factory=set)
     lost: list[OwnRun] = field(default_factory=list)
     ended: EndedRuns = field(default_factory=EndedRuns)
@@ -138,6 +141,12 @@ class InFlight:
             self.asking.add(run)
         elif one.takeover.kind is TakeoverKind.SAME_KEY:
             self.doubtful.add(run)
+
+    def answered(self, batch: Iterable[Delivery]) -> None:
+        """Hear that the journal has answered these claims: those that it granted begin now."""
+        names = {one.request_id for one in batch}
+        self.tried -= names
+        self.unbegun = {run for run in self.unbegun if run[0] not in names}
 
     def lapse(self) -> None:
         """Note that our lease was over for a while, or may have been."""
@@ -237,3 +246,5 @@ class InFlight:
         else:
             self.claiming.append(delivery)
             self.tried.add(delivery.request_id)
+            if run not in self.doubtful:
+                self.unbegun.add(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.handlers.order_keys import order_key
 from consumer.journal import Claim, Finish, Refusal, Row
+from consumer.journal.claim_sql import EXTERNAL
 from consumer.pool import Job, Outcome
 
 CHILD_DIED = "CHILD_DIED"
@@ -61,6 +62,23 @@ def claim(one: Delivery) -> Claim:
         sent_at=record.timestamp_ms if one.envelope.deadline_at is None else None,
         voids=one.voids,
         claimed_at=one.claimed_at or None,
+    )
+
+
+def claim_of_row(row: Row) -> Claim:
+    """Return the claim that a row was made or reopened with, but for the key that it keeps."""
+    return Claim(
+        request_id=row.request_id,
+        topic=row.topic,
+        partition=row.partition,
+        offset=row.offset,
+        message_key=row.message_key,
+        payload_sha256=row.payload_sha256,
+        attempt=row.attempt,
+        deadline_at=row.deadline_at,
+        effect_kind=row.effect_kind or EXTERNAL,
+        in_doubt=row.in_doubt,
+        voids=row.voids,
     )
 
 

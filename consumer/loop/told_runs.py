@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
-from consumer.handlers.declaration import EffectKind, InDoubtPolicy
+from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
 from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, ToldRun
-from consumer.journal.claim_sql import EXTERNAL
 from consumer.loop import mapping
-from consumer.loop.dead_ends import END_LOST, is_about, plain, result_text, told_kind, told_voids
+from consumer.loop.dead_ends import END_LOST, is_about, plain, result_text, told_claim
 from consumer.loop.mapping import Run
 from feedback import status
 from feedback.errors import RedisUnavailable
@@ -55,7 +54,7 @@ class ToldRuns:
 
     def of_rows(self, rows: Sequence[Row]) -> list[ToldRun]:
         """Return the runs of requests that have these rows."""
-        return self._of([claim_of_row(row) for row in rows])
+        return self._of([mapping.claim_of_row(row) for row in rows])
 
     def _of(self, claims: Sequence[Claim]) -> list[ToldRun]:
         if self._statuses is None or not claims or self._redis_away():
@@ -93,9 +92,7 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
 
     A final status is how its run ended; but of a transactional success that the database has lost
     the effect is lost as well, so it has no end. PENDING after a run stands for a failure that its
-    client was told of, and asked to run again. The status also says how the run was declared: its
-    handler may have been declared anew since. So is its key; without that field, a person decides:
-    the counterparty must not be asked about another run's key, nor be given it.
+    client was told of, and asked to run again. The status also says how the run was declared.
 
     Args:
         claim: of the same request, as it is delivered or as its row says.
@@ -106,16 +103,7 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         return None
     attempt = told.attempt - (told.state in _ASKED_AGAIN)
     deadline_at = told.deadline_at or claim.deadline_at
-    voids = told_voids(told)
-    policy = InDoubtPolicy.PARK if voids is None else plain(told.in_doubt)
-    claim = claim._replace(
-        attempt=max(1, attempt),
-        deadline_at=deadline_at,
-        effect_kind=told_kind(told),
-        in_doubt=policy or InDoubtPolicy.PARK,
-        voids=claim.voids if voids is None else voids,
-        claimed_at=told.claimed_at,
-    )
+    claim = told_claim(claim, told)._replace(attempt=max(1, attempt), deadline_at=deadline_at)
     owner = (plain(told.worker) or "").removesuffix(DISOWNED)
     run = ToldRun(claim, told.generation, JournalState.CLAIMED, owner + DISOWNED)
     if told.state in _ASKED_AGAIN:
@@ -160,20 +148,3 @@ def as_ended(told: ToldRun) -> OwnRun:
         resend=told.resend,
     )
     return OwnRun(told.claim, told.generation, entered=False, finish=end)
-
-
-def claim_of_row(row: Row) -> Claim:
-    """Return the claim that a row was made or reopened with, but for the key that it keeps."""
-    return Claim(
-        request_id=row.request_id,
-        topic=row.topic,
-        partition=row.partition,
-        offset=row.offset,
-        message_key=row.message_key,
-        payload_sha256=row.payload_sha256,
-        attempt=row.attempt,
-        deadline_at=row.deadline_at,
-        effect_kind=row.effect_kind or EXTERNAL,
-        in_doubt=row.in_doubt,
-        voids=row.voids,
-    )

@@ -295,7 +295,7 @@ class Worker:
         """Kill the runs and write their ends; return how many requests were cut.
 
         A run that left no effect stays claimed, and reads as RETRYING: a peer's sweep runs it
-        again. So does a claim that was not begun.
+        again. So does a claim that no child has begun.
 
         Raises:
             JournalUnavailable: their claims stand; a peer's sweep ends them by the policy.
@@ -309,6 +309,7 @@ class Worker:
         self._told.finished(self._writing.write_ends())
         if self._in_flight.lost:
             self._told.finished(self._writing.write_ends())
+        self._writing.write_unbegun()
         return cut
 
 

@@ -108,7 +108,7 @@ class Writing:
         except JournalUnavailable:
             self._in_flight.tried.update(one.request_id for one in batch)
             raise
-        self._in_flight.tried.difference_update(one.request_id for one in batch)
+        self._in_flight.answered(batch)
         self.published = ()
         return applied
 
@@ -123,6 +123,17 @@ class Writing:
             finishes=self._in_flight.finishes,
             own_runs=self._in_flight.lost,
         )
+
+    def write_unbegun(self) -> None:
+        """Say of runs that no child began that their effect did not begin; peers run them again.
+
+        Nothing here may begin them afterwards.
+
+        Raises:
+            JournalUnavailable: their claims stand as they are; a sweep goes by the policy.
+        """
+        if self._in_flight.unbegun:
+            self._journal.mark_unbegun(sorted(self._in_flight.unbegun))
 
     def write_told(self) -> Applied:
         """Write only refusals, and all that clients have been told.

@@ -75,10 +75,17 @@ class GroupMember(Protocol):
         """Return the next offset to read; -1 where that is not known.
 
         It is behind records that compaction removed, and behind offsets without a record.
+
+        Raises:
+            KafkaFault: the broker refused.
         """
 
     def is_read(self, partition: Partition) -> bool:
-        """Whether a partition was read to its end, by the last answer of its leader."""
+        """Whether a partition was read to its end, by the last answer of its leader.
+
+        Raises:
+            KafkaFault: the broker refused.
+        """
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the next offset to read of each partition, and return when that is applied.

@@ -239,7 +239,11 @@ class KafkaSource:
         return sorted(self._member.assigned())
 
     def is_read(self, partition: Partition) -> bool:
-        """Whether a partition was read to its end, by the last answer of its leader."""
+        """Whether a partition was read to its end, by the last answer of its leader.
+
+        Raises:
+            KafkaUnavailable: the broker refused.
+        """
         return self._member.is_read(partition)
 
     def is_stable(self) -> bool:
@@ -252,6 +256,9 @@ class KafkaSource:
 
         It is behind records that compaction removed, and behind offsets without a record; -1 where
         it is not known, or the partition is not ours.
+
+        Raises:
+            KafkaUnavailable: the broker refused.
         """
         return self._member.position(partition)
 

@@ -102,6 +102,13 @@ class SimulatedJournal:
         """Leave claims to a sweep."""
         self._call(f"disowns {runs}", lambda: self._world.database.disown(self._worker_id, runs))
 
+    def mark_unbegun(self, runs: Sequence[tuple[str, int]]) -> None:
+        """Leave claims of runs that never began to a sweep."""
+        self._call(
+            f"marks {runs} as never begun",
+            lambda: self._world.database.mark_unbegun(self._worker_id, runs),
+        )
+
     def rows(self, request_ids: Collection[str]) -> list[Row]:
         """Return the rows of these requests."""
         return self._call(

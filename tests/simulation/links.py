@@ -68,6 +68,14 @@ class SimulatedSource:
             KafkaUnavailable,
         )
 
+    def take_revoked(self) -> set[Partition]:
+        """Return nothing: no topic here has wait records, for which alone it matters."""
+        return set()
+
+    def is_stable(self) -> bool:
+        """Say that nobody is to ask where partitions are read on, for the same reason."""
+        return False
+
     def rewind(self, offsets: Mapping[Partition, int]) -> None:
         """Read these partitions again from these offsets."""
         self._world.kafka.rewind(self._process.name, offsets)

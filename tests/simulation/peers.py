@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from consumer.journal import DISOWNED, DeadEnd, FarLease, JournalState, Row, Unhandled
+from consumer.journal.lost_rows import why_followed
 from consumer.journal.pacing import EVER_MS
-from consumer.journal.records import DEADLINE_OVER, over_message
+from consumer.journal.records import DEADLINE_OVER, WORKER_DIED, over_message
 from consumer.journal.republish import RestoreTurn, Turn
 from tests.simulation.pruning import Pruning
 from tests.simulation.tables import Change
@@ -61,6 +62,9 @@ class Peers(Pruning):
                 finished_at=self.now_ms(),
                 published_at=None,
             )
+            if end.later is not None:
+                why = why_followed(row, end.later)
+                self._keep(row, worker_id, outcome=WORKER_DIED, allowed_by=why)
             self._write(row, ended, worker_id)
             rows.append(ended)
         return rows
@@ -126,6 +130,14 @@ class Peers(Pruning):
                 effect_at = row.effect_at if is_undone else row.effect_at or self.now_ms()
                 given_up = row._replace(owner=worker_id + DISOWNED, effect_at=effect_at)
                 self._write(row, given_up, worker_id)
+
+    def mark_unbegun(self, worker_id: str, runs: Sequence[tuple[str, int]]) -> None:
+        """Let claims of a worker count as those of marked runs before their effect."""
+        for request_id, generation in sorted(runs):
+            row = self.rows.get(request_id)
+            is_it = row in self.own_claims(worker_id) and row.generation == generation
+            if row is not None and is_it and row.effect_kind == "external":
+                self._write(row, row._replace(effect_kind="marked", effect_at=None), worker_id)
 
     def unpublished(self, limit: int, older_than_ms: int, within_ms: int = EVER_MS) -> list[Row]:
         """Return rows whose state no status was confirmed for, the oldest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -139,22 +140,15 @@ class Sequence:
         simulated = self._both.simulated
         found = [row for row in real.dead_claims(["t"], 1_000) if row.request_id in self._ids]
         dead = simulated.dead_claims(worker, ["t"], 1_000)
-        ends = [
-            DeadEnd(
-                one,
-                self._draw.randint(1, 2),
-                JournalState.IN_DOUBT,
-                "WORKER_DIED",
-                "it died",
-                voids=self._draw.choice((None, 0, 3)),
-            )
-            for one in self._ids
-        ]
+        ends = [self._draw_end(one) for one in self._ids]
         answers = (real.end_dead_claims(ends), simulated.end_dead(worker, ends))
         runs = [(one, self._draw.randint(1, 2)) for one in self._ids]
         if self._draw.random() < 0.2:
             real.disown(runs)
             simulated.disown(worker, runs)
+        if self._draw.random() < 0.2:
+            real.mark_unbegun(runs)
+            simulated.mark_unbegun(worker, runs)
         mine = [row for row in real.own_claims() if row.request_id in self._ids]
         ours = [row for row in real.unpublished(100_000, 0) if row.request_id in self._ids]
         own = simulated.own_claims(worker)
@@ -163,6 +157,20 @@ class Sequence:
             (_facts(found), _facts(answers[0]), _facts(untold[0]), _facts(mine)),
             (_facts(dead), _facts(answers[1]), _facts(untold[1]), _facts(own)),
         )
+
+    def _draw_end(self, name: str) -> DeadEnd:
+        """Return the end of a claim, half of the time as the one of a later run."""
+        draw = self._draw
+        generation, voids = draw.randint(1, 2), draw.choice((None, 0, 3))
+        end = DeadEnd(
+            name, generation, JournalState.IN_DOUBT, "WORKER_DIED", "it died", voids=voids
+        )
+        if draw.random() < 0.5:
+            return end
+        later = self._draw_claims()._replace(
+            request_id=name, claimed_at=draw.choice((None, 1, FAR_MS))
+        )
+        return replace(end, told_generation=generation + 1, later=later)
 
     def _commit(self, worker: str) -> tuple[Facts, Facts]:
         """Finish in a child: a transaction that knows no worker."""

@@ -36,7 +36,9 @@ its request. An error of it fails that request (`HANDLER_ERROR`, nothing has hap
 that hangs is ended by `time_limit_s` with its child. If the child dies in it, the request goes by
 the handler's policy, as if the handler had died. Each no costs a turn of the loop, as a request
 that runs does. It is not asked again where the run before may have had its effect
-(`retry_same_key`): a no would hide that. A request waits `QUIET_S` longer than it would without
+(`retry_same_key`): a no would hide that. Such a run may repeat an effect of before, so it stands in
+only for those that waited when the run before it began; at a peer of a dead worker, which cannot
+know them, for none. A request waits `QUIET_S` longer than it would without
 `collapse=`; more is read in one poll than the buffer holds, since the queues hold it: up to
 `order_held_limit` and a poll more.
 

@@ -45,7 +45,10 @@ class Collapsing(Feature):
         self._stood_in: dict[Run, Cover] = {}
 
     def began(self, delivery: Delivery, job: Job) -> None:
-        """Note the requests behind a run that begins."""
+        """Note the requests behind a run that begins.
+
+        The handler's predicate is asked about every run but one that follows a doubtful one.
+        """
         if delivery.handler.collapse is None:
             return
         run = (job.request_id, job.generation)
@@ -54,9 +57,19 @@ class Collapsing(Feature):
         # An answer about an older run proves nothing about later requests.
         if key is None or job.asks:
             return
-        names = self._key_queues.names(key)
+        names = self._key_queues.names(key) if job.collapses else self._names_before(run)
         if names:
             self._covers[run] = Cover(delivery, names)
+
+    def _names_before(self, run: Run) -> tuple[Name, ...]:
+        """Return the names behind the run before, whose effect this one may only repeat.
+
+        Its counterparty answers to the same key with what it did then: requests that came since
+        have had no part in that. A run before that was another worker's stood in for requests that
+        nobody knows here.
+        """
+        before = self._covers.get((run[0], run[1] - 1))
+        return () if before is None else before.names
 
     def skips(self, finishes: Iterable[Finish], running: Collection[Run]) -> Sequence[Skipping]:
         """Return requests to end, since the one in their stead has succeeded; each id once."""
@@ -85,7 +98,12 @@ class Collapsing(Feature):
         self._stood_in.clear()
 
     def ended(self, one: Settlement) -> None:
-        """Keep a run that a child has committed until those that end with it are written."""
+        """Keep a run that a child has committed until those that end with it are written.
+
+        What one without an end stood in for is looked up when the next one begins.
+        """
+        if one.follows is not None:
+            return
         cover = self._covers.pop(one.run, None)
         if cover is not None and one.is_committed:
             self._stood_in[one.run] = cover

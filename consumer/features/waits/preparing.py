@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from consumer.features.waits.record import Wait, encode, wait_topic
-from consumer.handlers.checks.waits import declared_by
+from consumer.handlers.checks.waits import declared_by, may_run_again
 from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
 from consumer.intake.before_commit import BeforeCommit, PreparedRecords
 from consumer.intake.buffer import Received
@@ -74,15 +74,26 @@ class Preparing(Feature, BeforeCommit):
 
     Args:
         topics: those with `delivery="at_least_once"`.
+        give_back: lets any worker take these.
+        has_journal: whether claims decide on runs: without a journal the handler alone does.
     """
 
     def __init__(
-        self, *, worker_id: str, topics: Collection[str], holding: Holding, outage: ServerOutage
+        self,
+        *,
+        worker_id: str,
+        topics: Collection[str],
+        holding: Holding,
+        outage: ServerOutage,
+        give_back: Callable[[Iterable[Delivery]], None],
+        has_journal: bool,
     ) -> None:
         self._worker_id = worker_id
         self._topics = frozenset(topics)
         self._holding = holding
         self._outage = outage
+        self._give_back = give_back
+        self._has_journal = has_journal
 
     def prepare(self, received: Sequence[Received]) -> PreparedRecords:
         """Return which of these may be committed: those whose wait record Kafka has.
@@ -96,6 +107,20 @@ class Preparing(Feature, BeforeCommit):
         errors = {id(one): error for one, error in zip(wanted, said, strict=True)}
         self._note(next((error for error in said if _is_away(error)), None))
         return self._sorted(received, errors)
+
+    def read_by_nobody(self, deliveries: Sequence[Delivery]) -> None:
+        """Let any worker take these: their wait records name us, and we have dropped them.
+
+        If the process dies before, their wait records name a dead worker. Another worker may have
+        read them all the same, before anybody could ask. Then a claim lets one of the two run;
+        where there is no journal, those that must not run twice are ours until we end.
+        """
+        self._give_back(
+            one for one in deliveries if one.record.topic in self._topics and self._may_give(one)
+        )
+
+    def _may_give(self, one: Delivery) -> bool:
+        return self._has_journal or may_run_again(one.handler, self._wait(one))
 
     def _wait(self, one: Received) -> Wait:
         wait = Wait(one.request_id, 1, self._worker_id, one.deadline_at, one.record)

@@ -66,12 +66,6 @@ class Waits(Feature, OutgoingListener):
             writer=KafkaWriter(core.settings.kafka),
             topics=core.kafka_topics(),
         )
-        self.preparing = Preparing(
-            worker_id=core.worker_id,
-            topics=self._handlers.keys(),
-            holding=self._holding,
-            outage=outage,
-        )
         recent = RecentFailures()
         self._ends = Ends(
             core,
@@ -80,6 +74,14 @@ class Waits(Feature, OutgoingListener):
             letters=posting_of(core, recent, stopping=lambda: False),
             recent=recent,
             outage=outage,
+        )
+        self.preparing = Preparing(
+            worker_id=core.worker_id,
+            topics=self._handlers.keys(),
+            holding=self._holding,
+            outage=outage,
+            give_back=self._ends.given_back,
+            has_journal=core.outlives,
         )
         self._keeper = WaitKeeper(
             core, known, takings=self._holding, ends=self._ends, open_source=self._open_source

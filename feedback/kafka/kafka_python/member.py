@@ -136,7 +136,7 @@ class KafkaPythonMember:
 
     def position(self, partition: Partition) -> int:
         """Return the next offset to read."""
-        with suppress(*_NOT_OURS):
+        with self._faults(), suppress(*_NOT_OURS):
             found = self._consumer.position(TopicPartition(*partition), timeout_ms=1)
             return -1 if found is None else int(found)
         return -1
@@ -144,7 +144,7 @@ class KafkaPythonMember:
     def is_read(self, partition: Partition) -> bool:
         """Whether a partition was read to its end."""
         one = TopicPartition(*partition)
-        with suppress(*_NOT_OURS):
+        with self._faults(), suppress(*_NOT_OURS):
             end = self._consumer.highwater(one)
             return end is not None and (self._consumer.position(one, timeout_ms=1) or 0) >= end
         return False

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+from sqlalchemy import Connection, false
 
 from consumer.journal import (
     DISOWNED,
@@ -16,7 +19,11 @@ from consumer.journal import (
     TakeoverKind,
     ToldRun,
     VerdictKind,
+    commits,
+    restoring,
+    sweep,
 )
+from consumer.journal.errors import Contended
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import OTHER_SHA, claim, finish, kinds, new_id, row_of
 
@@ -217,6 +224,58 @@ def test_a_claim_that_is_given_up_is_a_sweep_s_and_in_doubt_unless_it_is_undone(
     assert (row.owner, row.effect_at is not None) == (f"me{DISOWNED}", doubted)
 
 
+@pytest.mark.parametrize("effect_kind", ["marked", "external", "transactional"])
+def test_a_claim_that_was_never_begun_is_a_sweep_s_and_no_doubt(
+    journal: Journal, open_journal: OpenJournal, effect_kind: str
+) -> None:
+    name = new_id()
+    dead = open_journal("dead")
+    dead.apply(claims=[claim(name, effect_kind=effect_kind)])
+    dead.mark_unbegun([(name, 1)])
+    (row,) = journal.dead_claims(["payments"], 10)
+    assert (row.owner, row.effect_at) == ("dead", None)
+    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED", effect_kind)
+    (taken,) = journal.apply(takeovers=[wish]).takeovers.values()
+    assert taken.kind == "GRANTED"
+    assert taken.row is not None
+    again = (taken.row.generation, taken.row.effect_kind, taken.row.effect_at is not None)
+    assert again == (2, effect_kind, effect_kind == "external")
+
+
+def test_a_claim_that_was_never_begun_is_marked_so_at_the_second_try(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    tries, mark = [], restoring.mark_unbegun
+
+    def first_is_rolled_back(
+        connection: Connection, group: str, runs: Sequence[tuple[str, int]], *, worker_id: str
+    ) -> None:
+        mark(connection, group, runs, worker_id=worker_id)
+        tries.append(runs)
+        if len(tries) == 1:
+            raise Contended("deadlock")
+
+    monkeypatch.setattr(commits, "mark_unbegun", first_is_rolled_back)
+    journal.mark_unbegun([(name, 1)])
+    (row,) = journal.rows([name])
+    assert (len(tries), row.effect_kind, row.effect_at) == (2, "marked", None)
+
+
+@pytest.mark.parametrize("run", [("another's", 1), ("later", 1), ("ended", 1)])
+def test_only_a_claim_of_ours_that_stands_is_given_back(
+    journal: Journal, open_journal: OpenJournal, run: tuple[str, int]
+) -> None:
+    names = {one: new_id() for one in ("another's", "later", "ended")}
+    open_journal("another").apply(claims=[claim(names["another's"])])
+    journal.apply(claims=[claim(names["later"])._replace(begins_at=2), claim(names["ended"])])
+    journal.apply(finishes=[finish(names["ended"])])
+    before = journal.rows(names.values())
+    journal.mark_unbegun([(names[run[0]], run[1])])
+    assert journal.rows(names.values()) == before
+
+
 def test_a_dead_claim_ends_as_its_client_was_told(
     journal: Journal, open_journal: OpenJournal
 ) -> None:
@@ -239,3 +298,112 @@ def test_a_dead_claim_that_ends_as_a_later_run_has_the_key_of_that_one(
     end = DeadEnd(name, 1, JournalState.FAILED, "NO", "why", told_generation=3, voids=told)
     (row,) = journal.end_dead_claims([end])
     assert (row.generation, row.voids) == (3, voids)
+
+
+@pytest.mark.parametrize(
+    ("claimed_at", "why"),
+    # Whether a rule had let the later run follow is said by the moment of its claim.
+    [(4_102_444_800_000, "GRANTED"), (1, None), (None, None)],
+)
+def test_a_dead_claim_that_ends_as_a_later_run_is_kept_in_the_history(
+    journal: Journal,
+    open_journal: OpenJournal,
+    database: Database,
+    claimed_at: int | None,
+    why: str | None,
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    later = claim(name)._replace(claimed_at=claimed_at)
+    end = DeadEnd(
+        name, 1, JournalState.SUCCEEDED, None, None, told_generation=2, voids=0, later=later
+    )
+    (row,) = journal.end_dead_claims([end])
+    assert (row.state, row.generation) == ("SUCCEEDED", 2)
+    (kept,) = database.query("SELECT * FROM onceward_run")
+    facts = (kept["request_id"], kept["generation"], kept["owner"], kept["outcome"])
+    assert facts == (name, 1, "dead", "WORKER_DIED")
+    assert (kept["by_whom"], kept["allowed_by"]) == ("me", why)
+    assert kept["effect_at"] == row.effect_at
+    # Found again by another sweep, it is over.
+    assert journal.end_dead_claims([end]) == []
+    assert len(database.query("SELECT * FROM onceward_run")) == 1
+
+
+def test_a_claim_of_the_living_is_neither_ended_nor_kept(
+    journal: Journal, open_journal: OpenJournal, open_leases: OpenLeases, database: Database
+) -> None:
+    name = new_id()
+    open_leases("lives").register(600.0)
+    open_journal("lives").apply(claims=[claim(name)])
+    end = DeadEnd(name, 1, JournalState.SUCCEEDED, None, None, told_generation=2, later=claim(name))
+    assert journal.end_dead_claims([end]) == []
+    assert database.query("SELECT * FROM onceward_run") == []
+
+
+def test_the_end_of_the_claim_itself_is_its_row_and_no_history(
+    journal: Journal, open_journal: OpenJournal, database: Database
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    journal.end_dead_claims(
+        [DeadEnd(name, 1, JournalState.SUCCEEDED, None, None, told_generation=1)]
+    )
+    assert database.query("SELECT * FROM onceward_run") == []
+
+
+def test_a_lease_that_is_renewed_under_a_sweep_leaves_no_history(
+    journal: Journal,
+    open_journal: OpenJournal,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    monkeypatch.setattr(sweep, "_END_DEAD", sweep._END_DEAD.where(false()))
+    end = DeadEnd(name, 1, JournalState.SUCCEEDED, None, None, told_generation=2, later=claim(name))
+    with pytest.raises(Contended):
+        journal.end_dead_claims([end])
+    (row,) = journal.dead_claims(["payments"], 10)
+    assert (row.request_id, row.generation) == (name, 1)
+    assert database.query("SELECT * FROM onceward_run") == []
+
+
+def test_a_sweeper_whose_own_lease_is_over_ends_and_keeps_nothing(
+    journal: Journal, open_journal: OpenJournal, open_leases: OpenLeases, database: Database
+) -> None:
+    open_leases("me").register(0)
+    names = sorted([new_id(), new_id()])
+    open_journal("dead").apply(claims=[claim(one) for one in names])
+    ends = [
+        DeadEnd(names[0], 1, JournalState.SUCCEEDED, None, None),
+        DeadEnd(
+            names[1],
+            1,
+            JournalState.SUCCEEDED,
+            None,
+            None,
+            told_generation=2,
+            later=claim(names[1]),
+        ),
+    ]
+    assert journal.end_dead_claims(ends) == []
+    assert database.query("SELECT * FROM onceward_run") == []
+
+
+def test_a_lease_that_is_over_in_the_midst_of_a_sweep_leaves_the_claim_to_the_next_one(
+    journal: Journal,
+    open_journal: OpenJournal,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    end = DeadEnd(name, 1, JournalState.SUCCEEDED, None, None, told_generation=2, later=claim(name))
+    with monkeypatch.context() as before:
+        before.setattr(sweep, "living", lambda _, owners: {*owners})
+        assert journal.end_dead_claims([end]) == []
+    assert database.query("SELECT * FROM onceward_run") == []
+    (row,) = journal.end_dead_claims([end])
+    assert (row.state, row.generation) == ("SUCCEEDED", 2)
+    assert len(database.query("SELECT * FROM onceward_run")) == 1

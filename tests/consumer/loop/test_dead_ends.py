@@ -33,7 +33,9 @@ def test_a_final_status_of_the_claim_or_of_a_later_one_is_its_end(
 ) -> None:
     told = replace(TOLD, state=state, generation=generation, resend=state is State.FAILED)
     end = dead_ends.as_told(row(), told)
-    assert end == DeadEnd(
+    is_later = generation > 1
+    assert (end is not None and end.later is not None) is is_later
+    assert end is not None and replace(end, later=None) == DeadEnd(
         "a",
         1,
         Journaled(state.value),
@@ -117,6 +119,28 @@ def test_an_end_or_a_doubt_about_a_later_run_has_the_key_of_that_one(
     assert end is not None
     assert (end.told_generation, end.voids) == (2, voids)
     assert dead_ends.without_handler(row(), later).voids == voids
+
+
+@pytest.mark.parametrize(
+    ("voids", "policy"), [(1, InDoubtPolicy.RETRY_SAME_KEY), (None, InDoubtPolicy.PARK)]
+)
+def test_an_end_as_a_later_run_names_the_claim_of_that_one(
+    voids: int | None, policy: InDoubtPolicy
+) -> None:
+    later = replace(
+        TOLD,
+        generation=2,
+        voids=voids,
+        in_doubt="retry_same_key",
+        effect_kind="marked",
+        claimed_at=9,
+    )
+    end = dead_ends.as_told(row(), later)
+    assert end is not None and end.later is not None
+    said = (end.later.claimed_at, end.later.effect_kind, end.later.in_doubt)
+    assert said == (9, EffectKind.MARKED, policy)
+    assert dead_ends.without_handler(row(), later).later == end.later
+    assert dead_ends.without_handler(row()).later is None
 
 
 def test_the_end_of_the_claim_itself_keeps_its_key() -> None:

@@ -166,3 +166,21 @@ def test_a_run_that_the_journal_did_not_let_act_asks_for_another_and_tells_nobod
     wish = kept.continuing[RUN].takeover
     assert (wish.kind, wish.because) == (TakeoverKind.EXCLUDED, CLAIM_LOST)
     assert (kept.finishes, kept.retrying) == ([], [])
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_what_no_child_took_is_known_as_never_begun_until_it_is_granted_again(
+    doubtful: bool,
+) -> None:
+    kept = held(EffectKind.EXTERNAL, InDoubtPolicy.RETRY_SAME_KEY, doubtful=doubtful)
+    one = kept.running[RUN]
+    kept.hear(
+        ChildDied(7, "killed by SIGKILL", (), (job("payments", request_id="a", generation=2),))
+    )
+    # The effect of the run before it may have happened.
+    assert kept.unbegun == (set() if doubtful else {RUN})
+    assert (kept.claiming, kept.tried) == ([one], {"a"})
+    kept.answered([delivery("b")])
+    assert kept.unbegun == (set() if doubtful else {RUN})
+    kept.answered([one])
+    assert (kept.unbegun, kept.tried) == (set(), set())

@@ -9,7 +9,8 @@ import pytest
 from consumer.journal import DISOWNED, Row, ToldRun
 from consumer.journal import JournalState as Journaled
 from consumer.journal.told_rule import catch_up_with
-from consumer.loop.told_runs import claim_of_row, leads, told_run
+from consumer.loop.mapping import claim_of_row
+from consumer.loop.told_runs import leads, told_run
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.journal.samples import OTHER_SHA, SHA, claim, row

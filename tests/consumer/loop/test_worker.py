@@ -24,9 +24,10 @@ from consumer.journal import (
 from consumer.loop.continuation import After, continuation
 from consumer.loop.limits import Limits
 from consumer.loop.scheduler import Scheduler
+from consumer.loop.sweeper import after_dead
 from consumer.loop.told_runs import ToldStatuses
 from consumer.loop.worker import Worker
-from consumer.pool import EffectAsked, Event, Finished, Pool, PoolSettings
+from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, Pool, PoolSettings
 from consumer.pool.outcome import STALE
 from consumer.status.status_writer import StatusWriter
 from feedback.redis.server import connect
@@ -268,3 +269,45 @@ def test_what_is_revived_is_taken_over_unless_it_runs_here_or_its_owner_may_live
     worker.turn()
     assert len(journal.asked) == asked
     assert worker.held == is_running
+
+
+class Killed(TwoFree):
+    """A pool whose child has begun the first of its jobs when it is killed."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def dispatch(self, jobs: Sequence[Job]) -> None:
+        """Take jobs."""
+        self.jobs += jobs
+
+    def kill(self) -> list[Event]:
+        """Return the death of the child."""
+        return [ChildDied(7, "killed", tuple(self.jobs[:1]), tuple(self.jobs[1:]))]
+
+
+def test_what_no_child_had_begun_when_the_worker_was_cut_is_no_doubt(
+    sqlite_url: str, group: str
+) -> None:
+    migrated(sqlite_url)
+    journal = Journal(sqlite_url, group=group, worker_id="me")
+    buffer = Buffer(8)
+    worker = Worker(
+        worker_id="me",
+        scheduler=Scheduler(buffer),
+        journal=journal,
+        pool=cast(Pool, Killed()),
+        status_writer=StatusWriter(cast(StatusStore, None)),
+        lease=Forever(),
+        limits=Limits(slots=2),
+    )
+    found = [delivery(name)._replace(deadline_at=4_102_444_800_000) for name in ("begun", "not")]
+    buffer.put(found)
+    worker.turn()
+    assert worker.cut() == 2
+    rows = {row.request_id: row for row in journal.rows(["begun", "not"])}
+    journal.close()
+    assert rows["begun"].state == "IN_DOUBT"
+    left = rows["not"]
+    assert (left.state, left.owner, left.generation) == ("CLAIMED", "me", 1)
+    assert after_dead(left, found[1].handler) is After.RUN_AGAIN

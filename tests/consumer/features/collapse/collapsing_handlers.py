@@ -1,7 +1,8 @@
 """Handlers of the workers under test that collapse; each call is a line in a file.
 
 A body may say `applies` (what the predicate returns; true without it), and for predicate and
-handler apart what `work` of `worker_handlers` is told: `{"asked": {"do": "raise"}}`.
+handler apart what `work` of `worker_handlers` is told: `{"asked": {"do": "raise"}}`. Where `before`
+is "gate" the handler waits there before it dies.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from consumer import Request
 from tests.consumer.loop.order.ordered_handlers import _note
-from tests.consumer.worker_handlers import _body, _declared, _do, _survive
+from tests.consumer.worker_handlers import _body, _declared, _do, _survive, _wait_at
 
 
 def _applies(request: Request) -> bool:
@@ -34,6 +35,8 @@ def _run(request: Request) -> Any:
     body = _body(request)
     if request.generation <= body.get("fails", 0):
         raise ConnectionRefusedError("the bank refused the connection")
+    if body.get("before") == "gate":
+        _wait_at(body["gate"])
     _survive(request)
     return _do(body)
 

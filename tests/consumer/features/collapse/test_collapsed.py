@@ -141,6 +141,21 @@ def test_a_run_after_one_in_doubt_is_not_asked_whether_it_applies(make_burst: Ma
     assert (burst.runs(), burst.asked()) == ([head] * 2, [head])
 
 
+def test_a_run_after_one_in_doubt_answers_nothing_that_came_after_the_first_had_begun(
+    make_burst: MakeBurst,
+) -> None:
+    burst = make_burst("same-key")
+    worker = burst.stage.start()
+    gate = burst.stage.gate()
+    head = burst.send(dies=1, before="gate", gate=gate.path)
+    burst.has_begun(head)
+    second, _ = burst.many(2)
+    burst.has_read_all(worker)
+    gate.open()
+    assert burst.states() == [(SUCCEEDED, ""), (SUCCEEDED, ""), (SKIPPED, second)]
+    assert burst.runs() == [head, head, second]
+
+
 def test_what_waits_beyond_its_deadline_expires(make_burst: MakeBurst) -> None:
     burst = make_burst()
     worker = burst.stage.start()

@@ -11,11 +11,12 @@ from consumer.features.collapse.collapsing import Collapsing
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
+from consumer.loop.continuation import After, continuation
 from consumer.loop.in_flight import InFlight
 from consumer.loop.mapping import job
 from consumer.loop.order.key_queues import KeyQueues
 from consumer.loop.settlement import Skipping
-from consumer.pool import Finished, Outcome
+from consumer.pool import ChildDied, Finished, Outcome
 from feedback.status import State
 from tests.consumer.features.collapse.samples import asked, collapsing
 from tests.consumer.loop.order.samples import names
@@ -49,9 +50,25 @@ class Scene:
         return head
 
     def dispatch(self, head: Delivery, generation: int = 1) -> None:
-        asks = (head.request_id, generation) in self.held.asking
-        self.held.running[head.request_id, generation] = head
-        self.collapsing.began(head, job(head, claimed(head, generation), asks=asks))
+        run = (head.request_id, generation)
+        asks, doubtful = run in self.held.asking, run in self.held.doubtful
+        self.held.running[run] = head
+        self.collapsing.began(
+            head, job(head, claimed(head, generation), asks=asks, doubtful=doubtful)
+        )
+
+    def dies(self, head: Delivery, generation: int = 1) -> None:
+        """Let its child die, and the journal allow another run with the same key."""
+        run = (head.request_id, generation)
+        self.held.hear(ChildDied(7, "killed", (job(head, claimed(head, generation)),), ()))
+        for one in self.held.retrying:
+            self.collapsing.ended(one)
+        self.held.retrying.clear()
+        assert self.skips() == []
+        again = self.held.continuing[run]
+        self.held.forget(run)
+        self.held.follow(again, generation + 1)
+        self.dispatch(head, generation + 1)
 
     def ends(self, head: Delivery, outcome: Outcome, generation: int = 1) -> list[str]:
         """Let it end, and return what is to be skipped."""
@@ -166,6 +183,29 @@ def test_a_second_run_stands_in_for_what_waits_when_it_begins() -> None:
     scene.dispatch(head, generation=2)
     scene.read(asked("a4"))
     assert scene.ends(head, DONE, generation=2) == ["a2", "a3"]
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_run_that_may_repeat_an_effect_stands_in_for_what_waited_before_the_first(
+    deaths: int,
+) -> None:
+    scene = Scene()
+    keyed = collapsing(in_doubt=InDoubtPolicy.RETRY_SAME_KEY)
+    scene.read(*(asked(name)._replace(handler=keyed) for name in ("a1", "a2", "a3")))
+    head = scene.begin()
+    for generation in range(1, deaths + 1):
+        scene.read(asked(f"b{generation}"))
+        scene.dies(head, generation)
+    assert scene.ends(head, DONE, generation=deaths + 1) == ["a2", "a3"]
+
+
+def test_a_run_that_may_repeat_one_of_another_worker_stands_in_for_nothing() -> None:
+    scene = Scene()
+    scene.read(asked("a1"), asked("a2"))
+    (head,) = scene.key_queues.take(1, FAR_S, always)
+    scene.held.follow(continuation(head, 1, After.SAME_KEY, because="WORKER_DIED"), 2)
+    scene.dispatch(head, 2)
+    assert scene.ends(head, DONE, generation=2) == []
 
 
 def test_an_answer_of_the_counterparty_stands_in_for_nothing() -> None:

@@ -57,6 +57,9 @@ class Source:
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         self.committed |= offsets
 
+    def take_revoked(self) -> set[Partition]:
+        return set()
+
     def close(self) -> None:
         """There is nothing to leave."""
 

@@ -23,7 +23,7 @@ from feedback.settings.settings import load
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from tests.consumer.cores import core_of
-from tests.consumer.samples import payments, row
+from tests.consumer.samples import delivery, payments, row
 from tests.eventually import HANG_S, eventually
 
 GROUP = "bank"
@@ -35,12 +35,19 @@ class Kafka:
 
     def __init__(self) -> None:
         self.said: list[str] = []
+        self.given_back: list[tuple[str, str | None, int]] = []
         self.refused: set[str] = set()
 
     def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]:
         for one in records:
             status = dict(one.headers).get(STATUS, b"").decode()
             self.said.append(f"{(one.key or b'').decode()} {status} {one.partition}")
+            if one.value is not None:
+                said = decode(
+                    Record(one.topic, 0, 0, 1, one.key, one.value, one.headers), group=GROUP
+                )
+                assert isinstance(said, Wait)
+                self.given_back.append((said.request_id, said.holder, said.generation))
         return [None] * len(records)
 
     def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
@@ -169,6 +176,13 @@ def test_what_was_taken_over_ends_where_its_wait_record_stands_under_its_key(
     ends.took(Wait("by-hand", 2, "me", 99, record), 7, ends_as="payments-0-5-1")
     ends.hear([told("payments-0-5-1", State.SUCCEEDED)])
     eventually(lambda: kafka.said == ["by-hand SUCCEEDED 7"], timeout_s=30)
+
+
+def test_what_is_given_back_is_any_workers(ends: Ends, kafka: Kafka) -> None:
+    taken = delivery("taken")._replace(taken=3)
+    ends.given_back([delivery("a"), delivery("due")._replace(wakes=1), taken])
+    eventually(lambda: len(kafka.given_back) == 2, timeout_s=30)
+    assert kafka.given_back == [("a", "", 2), ("taken", "", 4)]
 
 
 def test_a_record_that_came_too_late_goes_again(ends: Ends, kafka: Kafka) -> None:
