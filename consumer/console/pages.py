@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, Response
 from consumer.console import state_diagram
 from consumer.console.audit_days import audit_days, report_file
 from consumer.console.facts import Known, Readers
+from consumer.console.fields import is_number
 from consumer.console.letter_board import Board, LetterBoard
 from consumer.console.letter_choice import CONDITIONS, ENDS, LetterChoice, asked_of
 from consumer.console.needs import Overview, guarded_topics, last_judged, needs_of
@@ -330,8 +331,3 @@ def _query(asked: dict[str, str]) -> RequestQuery:
 def _place(request: Request) -> tuple[int, str] | None:
     at, name = request.query_params.get("at", ""), request.query_params.get("behind", "")
     return (int(at), name) if is_number(at) else None
-
-
-def is_number(text: str) -> bool:
-    """Whether a text of a browser is a number that a database takes."""
-    return text.isascii() and text.isdigit() and len(text) < 19
