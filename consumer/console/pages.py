@@ -35,6 +35,7 @@ from consumer.journal.records import JournalState
 from consumer.journal.redrive_rule import is_discarded
 from consumer.journal.searching import FoundRequests, RequestQuery, Search
 from consumer.journal.topic_load import LoadsFound, TopicLoads
+from consumer.ops.outbox_counts import outbox_counts
 from consumer.ops.workers.reading import workers_of
 from consumer.ops.workers.workers import paces_of
 from feedback.clock import epoch_ms
@@ -214,7 +215,9 @@ class ConsolePages:
         """Show the topics: what waits on each, and which are paused."""
         workers = self._readers.begin(lambda: workers_of(self._settings))
         counts = self._readers.begin(self._loads)
+        outbox_counts_of = self._readers.begin(lambda: outbox_counts(self._settings))
         pauses, found, load = self._readers.begin(self._pauses)(), workers(), counts()
+        outbox = outbox_counts_of()
         rows = found.value.rows if found.value else []
         redis_away = found.value.away if found.value else None
         lag: dict[str, int] = {}
@@ -239,6 +242,7 @@ class ConsolePages:
                 *paused,
                 *guarded,
                 *(load.value.by_topic if load.value else ()),
+                *(outbox.value.by_topic if outbox.value else ()),
                 *self._settings.audit.topics,
             }
         )
@@ -249,6 +253,8 @@ class ConsolePages:
             names=names,
             lag=lag,
             load=load.value,
+            outbox=outbox,
+            has_outbox=bool(self._settings.outbox.url),
             pace=pace,
             handlers=handlers,
             paused=paused,
