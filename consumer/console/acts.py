@@ -20,6 +20,7 @@ from starlette.responses import RedirectResponse, Response
 
 from consumer.console.entrance import OLD_FORM, Form
 from consumer.console.fields import (
+    confirmed_of,
     field_of,
     number_of,
     rate_of,
@@ -41,7 +42,7 @@ from consumer.console.previews import (
 )
 from consumer.console.redrive_pages import RedrivePages, to_redrive
 from consumer.console.redrives import BackgroundRedrives
-from consumer.console.value_edits import ValueEdits, confirmed_of, note_look
+from consumer.console.value_edits import ValueEdits, note_look
 from consumer.dlq.dates import moment
 from consumer.dlq.discard_command import UNDONE_WORDS, discard_letters, undo_discard
 from consumer.dlq.options import Given

@@ -7,7 +7,8 @@ from math import inf
 from starlette.exceptions import HTTPException
 
 from consumer.console.entrance import OLD_FORM, Form
-from feedback.errors import InvalidMessage
+from consumer.console.previews import Confirmed, Previews
+from feedback.errors import InvalidMessage, SettingsError
 from feedback.records.envelope import check_request_id
 
 LONGEST_REASON = 1000
@@ -75,3 +76,15 @@ def number_of(form: Form, name: str) -> int:
 def is_number(text: str) -> bool:
     """Whether a text of a browser is a number that a database takes."""
     return text.isascii() and text.isdigit() and len(text) < 19
+
+
+def confirmed_of(previews: Previews, form: Form, kind: str) -> Confirmed:
+    """Return the preview that a form confirms.
+
+    Raises:
+        HTTPException: this console has not made it, or long ago, or for another action.
+    """
+    try:
+        return previews.opened(form.get("preview", ""), kind)
+    except SettingsError as error:
+        raise HTTPException(400, str(error)) from error

@@ -16,10 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from consumer.console.entrance import OLD_FORM, Form
-from consumer.console.fields import reason_of, request_of, require_last
+from consumer.console.fields import confirmed_of, reason_of, request_of, require_last
 from consumer.console.previews import (
     REPLACE,
-    Confirmed,
     Preview,
     Previews,
     asks_all_the_same,
@@ -36,7 +35,7 @@ from consumer.dlq.report_reading import report_of
 from consumer.journal.redrive_rule import IN_WORDS, Redrivable
 from consumer.journal.resolving import Decisions
 from feedback.console.pasting import pasted
-from feedback.errors import NotAvailable, SettingsError
+from feedback.errors import NotAvailable
 from feedback.settings.settings import Settings
 
 _NO_JSON = IN_WORDS[Redrivable.CANNOT_BE_SET]
@@ -150,18 +149,6 @@ class ValueEdits:
     def _shown(self, request: Request, request_id: str, text: str | None, **facts: Any) -> Response:
         given = {"request_id": request_id, "text": text, **facts}
         return self._page(request, "edit", page="letters", **_BLANK | given)
-
-
-def confirmed_of(previews: Previews, form: Form, kind: str) -> Confirmed:
-    """Return the preview that a form confirms.
-
-    Raises:
-        HTTPException: this console has not made it, or long ago, or for another action.
-    """
-    try:
-        return previews.opened(form.get("preview", ""), kind)
-    except SettingsError as error:
-        raise HTTPException(400, str(error)) from error
 
 
 def note_look(settings: Settings, request_id: str, *, by: str) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consumer.dlq.filter import Filter
@@ -222,7 +222,7 @@ class WholeValue:
         value: None where it was forgotten, since the redrive is done.
     """
 
-    value: bytes | None
+    value: bytes | None = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as values that `from_json` reads."""

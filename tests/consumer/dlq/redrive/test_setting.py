@@ -95,3 +95,7 @@ def test_the_journal_keeps_a_whole_value_until_the_redrive_is_done(value: bytes)
     done = RedrivePlan.from_json(text)
     assert (done.setting, done.filter) == (WholeValue(None), plan.filter)
     assert RedrivePlan(Filter(), setting=Setting.parse("a=1")).forgotten() is None
+
+
+def test_a_whole_value_is_in_no_log() -> None:
+    assert "4111" not in repr(RedrivePlan(Filter(), setting=WholeValue(b'{"card":"4111"}')))
