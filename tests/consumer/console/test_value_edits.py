@@ -238,6 +238,9 @@ def test_a_value_that_is_no_text_is_not_edited(
     (petra,) = people.enter_context(logged_in(opened(settings), "petra"))
     answer = sends(petra, "edit", failed)
     assert answer.status_code == 409 and said in text_of(answer)
-    assert "onceward-dlq redrive ID --value-file FILE" in answer.text and "<textarea" not in answer.text
+    assert (
+        "onceward-dlq redrive ID --value-file FILE" in answer.text
+        and "<textarea" not in answer.text
+    )
     answer = sends(petra, "compare", failed, value="text")
     assert answer.status_code == 409 and 'name="preview"' not in answer.text
