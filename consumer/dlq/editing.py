@@ -8,7 +8,10 @@ is not edited there: browsers change line ends, and pages the characters that tu
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from difflib import unified_diff
+from itertools import takewhile
+from operator import eq
 from urllib.parse import quote_plus
 
 from consumer.dlq.as_json import utf8_or_none
@@ -17,7 +20,7 @@ from feedback.console.printable import printable
 
 # As a form sends it: a character of three bytes takes nine.
 LONGEST = 600_000
-# Beyond, two texts are compared by nobody, and the program takes long for it.
+# Beyond, the program takes long to compare: all lines from the first change to the last one differ.
 MOST_LINES = 2000
 # Nobody pastes a longer word.
 LONGEST_WORD = 4000
@@ -65,10 +68,19 @@ def changes(before: str, after: str) -> list[str]:
     >>> changes("a\\nb", "a\\nc")
     ['@@ -1,2 +1,2 @@', ' a', '-b', '+c']
     """
-    both = before.split("\n"), after.split("\n")
-    if before != after and max(map(len, both)) > MOST_LINES:
-        return ["+" + line for line in both[1]]
-    return [*unified_diff(*both, lineterm="")][2:]
+    old, new = before.split("\n"), after.split("\n")
+    if before != after and max(len(old), len(new)) > MOST_LINES:
+        head = _alike(old, new)
+        old, new = old[head:], new[head:]
+        behind = len(old) - _alike(old[::-1], new[::-1])
+        new = new[: len(new) - (len(old) - behind)]
+        return ["-" + line for line in old[:behind]] + ["+" + line for line in new]
+    return [*unified_diff(old, new, lineterm="")][2:]
+
+
+def _alike(some: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many lines are the same from the beginning on."""
+    return sum(takewhile(bool, map(eq, some, others)))
 
 
 def value_words(value: bytes) -> tuple[str, str]:

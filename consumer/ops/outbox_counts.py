@@ -60,11 +60,11 @@ class OutboxFound(NamedTuple):
 
     Args:
         by_topic: of each that has any.
-        is_whole: all were counted; else `MOST_ROWS` of a state.
+        cut: the states of which only `MOST_ROWS` were counted, so that there may be more.
     """
 
     by_topic: dict[str, OutboxCount]
-    is_whole: bool
+    cut: frozenset[str] = frozenset()
 
 
 def outbox_counts(settings: Settings) -> OutboxFound:
@@ -108,8 +108,9 @@ def _counts(connection: Connection, group: str) -> OutboxFound:
         found[name] = found.get(name, OutboxCount())._replace(parked=count)
     for name, count, _ in sent:
         found[name] = found.get(name, OutboxCount())._replace(sent=count)
-    most = max(sum(one[1] for one in rows) for rows in (waiting, parked, sent))
-    return OutboxFound(found, is_whole=most < MOST_ROWS)
+    by_state = {"waiting": waiting, "parked": parked, "sent": sent}
+    cut = (name for name, rows in by_state.items() if sum(one[1] for one in rows) >= MOST_ROWS)
+    return OutboxFound(found, frozenset(cut))
 
 
 def _count(condition: ColumnElement[bool], order: Sequence[ColumnElement[Any]]) -> Select[Any]:

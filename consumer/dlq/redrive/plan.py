@@ -254,7 +254,8 @@ def json_fault(value: bytes) -> str:
     'Expecting value: line 1 column 12 (char 11)'
     """
     try:
-        _read(value)
+        # JSON is UTF-8: of bytes, `loads` would guess another encoding, and many handlers do not.
+        _read(value.decode())
     except (ValueError, RecursionError) as error:
         return str(error)
     return ""
@@ -263,7 +264,7 @@ def json_fault(value: bytes) -> str:
 def _is_document(payload: bytes | None) -> bool:
     """Whether a payload is JSON of an object or a list; many a text is JSON of a number."""
     try:
-        return isinstance(_read(payload or b""), dict | list)
+        return isinstance(_read((payload or b"").decode("utf-8-sig")), dict | list)
     except (ValueError, RecursionError):
         return False
 

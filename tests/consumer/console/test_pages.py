@@ -18,6 +18,7 @@ from consumer.console.app import app
 from consumer.console.pages import ConsolePages
 from consumer.journal import Journal, JournalUnavailable
 from consumer.journal.pauses import Pauses
+from consumer.ops import outbox_counts
 from consumer.ops.workers.reading import WorkersFound
 from consumer.ops.workers.workers import SeenHeartbeat, WorkerLoad, WorkerRow, WorkerState
 from feedback.console.printable import printable
@@ -190,7 +191,7 @@ def test_a_topic_shows_what_is_claimed_and_what_waits_for_its_next_run(
 
 
 def test_the_rows_of_an_outbox_stand_beside_their_topics_or_are_not_known(
-    make_box: MakeBox, opened: Open, tmp_path: Path
+    make_box: MakeBox, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = load(make_box("work").stage.config())
     said = text_of(opened(settings).get("/topics"))
@@ -209,6 +210,12 @@ def test_the_rows_of_an_outbox_stand_beside_their_topics_or_are_not_known(
     page = text_of(opened(with_outbox(settings, url)).get("/topics"))
     assert "1 waits, the oldest since 1 h" in page and "1 parked" in page
     assert printable(HOSTILE) in page and "onceward-client outbox list" in page
+    # Since when those wait that were left out, nobody knows.
+    monkeypatch.setattr(outbox_counts, "MOST_ROWS", 1)
+    with_more = with_audit(with_outbox(settings, url), tmp_path, topics=("pay",))
+    page = text_of(opened(with_more).get("/topics"))
+    assert "at least 1 waits" in page and "at least 1 parked" in page
+    assert "the oldest since" not in page and ">not counted<" in page
     away = with_audit(away, tmp_path, topics=("pay",))
     said = text_of(opened(away).get("/topics"))
     assert "cannot be read ([outbox] url)" in said and ">not known here<" in said

@@ -90,7 +90,10 @@ def test_what_differs_is_named() -> None:
     assert changes("a", "a") == []
     long = "\n".join(map(str, range(MOST_LINES + 1)))
     assert changes(long, long) == []
-    assert changes(long, "one") == ["+one"]
+    assert changes(long, long.replace("7\n8\n", "seven\n8\n", 1)) == ["-7", "+seven"]
+    assert changes(long, long.replace("7\n8\n", "7\n7\n8\n", 1)) == ["+7"]
+    assert changes(long, long.replace("7\n8\n", "8\n", 1)) == ["-7"]
+    assert changes(long, "one") == [*(f"-{one}" for one in range(MOST_LINES + 1)), "+one"]
 
 
 def test_a_word_of_a_command_line_is_whole() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.dlq.filter import Filter
-from consumer.dlq.redrive.plan import CannotBeSet, RedrivePlan, Setting, WholeValue
+from consumer.dlq.redrive.plan import CannotBeSet, RedrivePlan, Setting, WholeValue, json_fault
 from feedback.errors import SettingsError
 
 
@@ -73,6 +73,7 @@ def test_a_setting_without_path_or_value_is_refused(text: str) -> None:
         (b"no json", b"none either"),
         (b"5", b"five"),
         (b"\xff\xfe", b"\x00\x01"),
+        ('{"a": 1}'.encode("utf-16"), '{"a": 2}'.encode("utf-16")),
         (None, b""),
     ],
 )
@@ -84,6 +85,21 @@ def test_a_whole_value_is_sent_as_it_was_given(before: bytes | None, value: byte
 def test_json_becomes_nothing_else_by_a_slip(value: bytes | None) -> None:
     with pytest.raises(CannotBeSet):
         WholeValue(value).applied(b'{"a": 1}')
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+def test_the_encoding_of_an_editor_is_a_slip_as_well(encoding: str) -> None:
+    value = '{"a": 2}'.encode(encoding)
+    assert json_fault(value)
+    with pytest.raises(CannotBeSet):
+        WholeValue(value).applied(b'{"a": 1}')
+
+
+def test_json_behind_a_byte_order_mark_becomes_json() -> None:
+    marked = '{"a": 1}'.encode("utf-8-sig")
+    assert WholeValue(b'{"a": 2}').applied(marked) == b'{"a": 2}'
+    with pytest.raises(CannotBeSet):
+        WholeValue(b"a slip").applied(marked)
 
 
 @pytest.mark.parametrize("value", [b'{"a": 1}', b"\xff\x00", b""])
