@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
-from math import inf
 from urllib.parse import quote
 
 import click
@@ -20,7 +19,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from consumer.console.entrance import OLD_FORM, Form
-from consumer.console.pages import is_number
+from consumer.console.fields import (
+    confirmed_of,
+    field_of,
+    number_of,
+    rate_of,
+    reason_of,
+    redrive_of,
+    request_of,
+    require_last,
+)
 from consumer.console.paths import SEE_OTHER
 from consumer.console.people import Person, require_role
 from consumer.console.previews import (
@@ -29,37 +37,31 @@ from consumer.console.previews import (
     Confirmed,
     Previews,
     asks_all_the_same,
+    change_since,
     warning_of,
 )
-from consumer.console.redrive_pages import RedrivePages
+from consumer.console.redrive_pages import RedrivePages, to_redrive
 from consumer.console.redrives import BackgroundRedrives
+from consumer.console.value_edits import ValueEdits, note_look
 from consumer.dlq.dates import moment
 from consumer.dlq.discard_command import UNDONE_WORDS, discard_letters, undo_discard
 from consumer.dlq.options import Given
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.session import Ending, asked_anew_since, begin, redrives_of, resume
+from consumer.dlq.redrive.session import asked_anew_since, begin, redrives_of, resume
 from consumer.dlq.resolve_command import code_of, resolve_doubt, result_of
 from consumer.journal.actions import ActionKind
 from consumer.journal.lookup import Lookup
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
 from consumer.journal.redrive_rule import Discarded
-from consumer.journal.resolving import Decisions
-from feedback.errors import InvalidMessage, SettingsError
-from feedback.records.envelope import check_request_id
 from feedback.settings.settings import Settings
-
-LONGEST_REASON = 1000
-# A person types so many characters of the end of an id, and so looks at it.
-LAST = 4
-# As for `onceward-dlq redrive --rate`.
-LOWEST_RATE = 0.1
 
 
 class Acts:
     """Carries out the actions of people; any thread may call it.
 
     Args:
+        edits: carries out those that edit a value into a new request.
         show: returns the page of a request with its value and headers; see `with_payload`.
     """
 
@@ -70,6 +72,7 @@ class Acts:
         previews: Previews,
         *,
         pages: RedrivePages,
+        edits: ValueEdits,
         show: Callable[[Request, str, Callable[[], None]], Response],
     ) -> None:
         self._settings = settings
@@ -87,6 +90,9 @@ class Acts:
             "undo_discard": self._undo_discard,
             "resume_topic": self._resume_topic,
             "look": self._look,
+            "edit": edits.edit,
+            "compare": edits.compare,
+            "replace": edits.replace,
         }
 
     def carry_out(self, request: Request, form: Form, person: Person) -> Response:
@@ -103,14 +109,13 @@ class Acts:
         return self._by_name[name](request, form, person.name)
 
     def _resolve(self, request: Request, form: Form, by: str) -> Response:
-        request_id = _request_of(form)
+        request_id = request_of(form)
         happened = form.get("happened")
         if happened not in ("yes", "no"):
             raise HTTPException(400, "say whether its effect happened")
-        if form.get("last", "").strip() != request_id[-LAST:]:
-            raise HTTPException(400, f"those are not the last {LAST} characters of {request_id}")
+        require_last(form, request_id)
         try:
-            result, code = result_of(_given(form, "result")), code_of(_given(form, "code"))
+            result, code = result_of(field_of(form, "result")), code_of(field_of(form, "code"))
         except click.UsageError as error:
             raise HTTPException(400, error.message.removeprefix("--")) from error
         if (happened == "yes" and code) or (happened == "no" and result):
@@ -121,9 +126,9 @@ class Acts:
             has_succeeded=happened == "yes",
             result=result,
             code=code,
-            reason=_reason_of(form),
+            reason=reason_of(form),
             by=by,
-            generation=_number_of(form, "generation"),
+            generation=number_of(form, "generation"),
         )
         if done.is_done:
             return _to_request(request_id)
@@ -135,18 +140,18 @@ class Acts:
         raise HTTPException(409, f"{request_id} is {done.row.state}, and in doubt no more{who}")
 
     def _redrive(self, request: Request, form: Form, by: str) -> Response:
-        reason, rate = _reason_of(form), _rate_of(form)
-        confirmed = self._confirmed(form, REDRIVE)
+        reason, rate = reason_of(form), rate_of(form)
+        confirmed = confirmed_of(self._previews, form, REDRIVE)
         again = self._changed(request, form, confirmed)
         if again is not None:
             return again
         work = partial(
             begin, self._settings, confirmed.plan, by=by, because=reason, within=confirmed.spans
         )
-        return self._started(lambda how: work(how=how), rate)
+        return self._pages.begun(lambda how: work(how=how), rate)
 
     def _resume_redrive(self, request: Request, form: Form, by: str) -> Response:
-        redrive_id, reason, rate = _redrive_of(form), _reason_of(form), _rate_of(form)
+        redrive_id, reason, rate = redrive_of(form), reason_of(form), rate_of(form)
         later = asked_anew_since(self._settings, redrive_id)
         is_said = form.get("all_the_same") == warning_of(later)
         if not is_said and asks_all_the_same(later):
@@ -155,36 +160,30 @@ class Acts:
         if seen is None:
             raise HTTPException(400, OLD_FORM)
         work = partial(resume, self._settings, redrive_id, by=by, because=reason, seen=seen)
-        return self._started(lambda how: work(how=how), rate)
-
-    def _started(self, work: Callable[[How], Ending], rate: float | None) -> Response:
-        redrive_id = self._redrives.start(work, rate=rate)
-        if redrive_id is None:
-            raise HTTPException(409, "other redrives are at work in this console: try again later")
-        return _to_redrive(redrive_id)
+        return self._pages.begun(lambda how: work(how=how), rate)
 
     def _pause_redrive(self, request: Request, form: Form, by: str) -> Response:
-        redrive_id, reason = _redrive_of(form), _reason_of(form)
+        redrive_id, reason = redrive_of(form), reason_of(form)
         if not self._redrives.is_at_work(redrive_id):
             raise HTTPException(409, f"redrive {redrive_id} is not at work in this console")
         with closing(redrives_of(self._settings)) as rows:
             rows.note_pause(redrive_id, by=by, reason=reason)
         self._redrives.pause(redrive_id)
-        return _to_redrive(redrive_id)
+        return to_redrive(redrive_id)
 
     def _cancel_redrive(self, request: Request, form: Form, by: str) -> Response:
-        redrive_id, reason = _redrive_of(form), _reason_of(form)
+        redrive_id, reason = redrive_of(form), reason_of(form)
         with closing(redrives_of(self._settings)) as rows:
             rows.journal_id()
             if not rows.cancel(redrive_id, by=by, reason=reason):
                 raise HTTPException(409, f"redrive {redrive_id} does not run any more")
         # One of this console need not wait until its rate allows the next letter.
         self._redrives.pause(redrive_id)
-        return _to_redrive(redrive_id)
+        return to_redrive(redrive_id)
 
     def _discard(self, request: Request, form: Form, by: str) -> Response:
-        reason = _reason_of(form)
-        confirmed = self._confirmed(form, DISCARD)
+        reason = reason_of(form)
+        confirmed = confirmed_of(self._previews, form, DISCARD)
         again = self._changed(request, form, confirmed)
         if again is not None:
             return again
@@ -199,7 +198,7 @@ class Acts:
         return _to_request(ids[0]) if given.is_one_id else RedirectResponse("/actions", SEE_OTHER)
 
     def _undo_discard(self, request: Request, form: Form, by: str) -> Response:
-        request_id, reason = _request_of(form), _reason_of(form)
+        request_id, reason = request_of(form), reason_of(form)
         found = undo_discard(self._settings, [request_id], by=by, because=reason)[request_id]
         if found is not Discarded.UNDONE:
             raise HTTPException(409, f"{request_id}: {UNDONE_WORDS[found]}")
@@ -210,7 +209,7 @@ class Acts:
         if not topic:
             raise HTTPException(400, "say which topic")
         with closing(Pauses.from_settings(self._settings)) as pauses:
-            if pauses.resume(topic, by=by, since=_number_of(form, "since")) is None:
+            if pauses.resume(topic, by=by, since=number_of(form, "since")) is None:
                 raise HTTPException(409, f"{topic} goes on already, or was paused anew: look again")
         return RedirectResponse("/topics", SEE_OTHER)
 
@@ -219,19 +218,9 @@ class Acts:
 
         The page is the answer itself: another look is another action.
         """
-        request_id = _request_of(form)
-
-        def record() -> None:
-            with closing(Decisions.from_settings(self._settings)) as decisions:
-                decisions.look(request_id, by=by)
-
+        request_id = request_of(form)
+        record = partial(note_look, self._settings, request_id, by=by)
         return self._show(request, request_id, record)
-
-    def _confirmed(self, form: Form, kind: str) -> Confirmed:
-        try:
-            return self._previews.opened(form.get("preview", ""), kind)
-        except SettingsError as error:
-            raise HTTPException(400, str(error)) from error
 
     def _changed(self, request: Request, form: Form, confirmed: Confirmed) -> Response | None:
         """Return the preview anew where it differs from the one that its person has confirmed.
@@ -241,11 +230,7 @@ class Acts:
         """
         kind, plan = confirmed.kind, confirmed.plan
         now = self._previews.of(kind, plan, within=confirmed.spans)
-        said = ""
-        if now.seen != confirmed.seen:
-            said = f"It has changed since you looked: {confirmed.count:,} then, {now.count:,} now."
-        elif asks_all_the_same(now.later) and "all_the_same" not in form:
-            said = "Say that you want it all the same: later requests may have done their work."
+        said = change_since(confirmed, now, is_said="all_the_same" in form)
         return self._pages.chosen(request, kind, None, now, said=said, status=409) if said else None
 
     def _who(self, request_id: str, kind: ActionKind) -> str:
@@ -259,53 +244,5 @@ class Acts:
         return f": {last.by} has resolved it at {moment(last.at)} ({last.reason})"
 
 
-def _given(form: Form, name: str) -> str | None:
-    return form.get(name, "").strip() or None
-
-
-def _reason_of(form: Form) -> str:
-    said = form.get("because", "").strip()
-    if not 0 < len(said) <= LONGEST_REASON:
-        raise HTTPException(400, f"say why, in 1 to {LONGEST_REASON} characters: it is recorded")
-    return said
-
-
-def _rate_of(form: Form) -> float | None:
-    said = _given(form, "rate")
-    try:
-        rate = None if said is None else float(said)
-    except ValueError:
-        rate = 0.0
-    if rate is not None and not LOWEST_RATE <= rate < inf:
-        raise HTTPException(400, f"letters a second are a number from {LOWEST_RATE} on")
-    return rate
-
-
-def _number_of(form: Form, name: str) -> int:
-    """Return which doubt, or which pause, the person has seen."""
-    given = form.get(name, "")
-    if not is_number(given):
-        raise HTTPException(400, OLD_FORM)
-    return int(given)
-
-
-def _redrive_of(form: Form) -> str:
-    redrive_id = form.get("redrive_id", "")
-    if not redrive_id:
-        raise HTTPException(400, "say which redrive")
-    return redrive_id
-
-
-def _request_of(form: Form) -> str:
-    try:
-        return check_request_id(form.get("request_id", ""))
-    except InvalidMessage as error:
-        raise HTTPException(400, str(error)) from error
-
-
 def _to_request(request_id: str) -> Response:
     return RedirectResponse(f"/requests/{quote(request_id, safe='')}", SEE_OTHER)
-
-
-def _to_redrive(redrive_id: str) -> Response:
-    return RedirectResponse(f"/redrives/{quote(redrive_id, safe='')}", SEE_OTHER)

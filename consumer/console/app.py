@@ -28,6 +28,7 @@ from consumer.console.previews import Previews
 from consumer.console.redrive_pages import RedrivePages
 from consumer.console.redrives import BackgroundRedrives
 from consumer.console.rendering import Page, Templates
+from consumer.console.value_edits import ValueEdits
 from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.logs import EventLog
 from feedback.settings.sections import ConsoleSection
@@ -96,7 +97,15 @@ def app(
     pages = ConsolePages(settings, templates, file=file)
     redrives, previews = BackgroundRedrives(), Previews(settings)
     redrive_pages = RedrivePages(settings, templates, redrives=redrives, previews=previews)
-    acts = Acts(settings, redrives, previews, pages=redrive_pages, show=pages.with_payload)
+    edits = ValueEdits(settings, templates, previews=previews, pages=redrive_pages, file=file)
+    acts = Acts(
+        settings,
+        redrives,
+        previews,
+        pages=redrive_pages,
+        edits=edits,
+        show=pages.with_payload,
+    )
 
     @asynccontextmanager
     async def lifespan(served: Starlette) -> AsyncIterator[None]:

@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, Response
 from consumer.console import state_diagram
 from consumer.console.audit_days import audit_days, report_file
 from consumer.console.facts import Known, Readers
+from consumer.console.fields import is_number
 from consumer.console.letter_board import Board, LetterBoard
 from consumer.console.letter_choice import CONDITIONS, ENDS, LetterChoice, asked_of
 from consumer.console.needs import Overview, guarded_topics, last_judged, needs_of
@@ -34,6 +35,7 @@ from consumer.journal.records import JournalState
 from consumer.journal.redrive_rule import is_discarded
 from consumer.journal.searching import FoundRequests, RequestQuery, Search
 from consumer.journal.topic_load import LoadsFound, TopicLoads
+from consumer.ops.outbox_counts import outbox_counts
 from consumer.ops.workers.reading import workers_of
 from consumer.ops.workers.workers import paces_of
 from feedback.clock import epoch_ms
@@ -213,7 +215,9 @@ class ConsolePages:
         """Show the topics: what waits on each, and which are paused."""
         workers = self._readers.begin(lambda: workers_of(self._settings))
         counts = self._readers.begin(self._loads)
+        outbox_counts_of = self._readers.begin(lambda: outbox_counts(self._settings))
         pauses, found, load = self._readers.begin(self._pauses)(), workers(), counts()
+        outbox = outbox_counts_of()
         rows = found.value.rows if found.value else []
         redis_away = found.value.away if found.value else None
         lag: dict[str, int] = {}
@@ -238,6 +242,7 @@ class ConsolePages:
                 *paused,
                 *guarded,
                 *(load.value.by_topic if load.value else ()),
+                *(outbox.value.by_topic if outbox.value else ()),
                 *self._settings.audit.topics,
             }
         )
@@ -248,6 +253,8 @@ class ConsolePages:
             names=names,
             lag=lag,
             load=load.value,
+            outbox=outbox,
+            has_outbox=bool(self._settings.outbox.url),
             pace=pace,
             handlers=handlers,
             paused=paused,
@@ -330,8 +337,3 @@ def _query(asked: dict[str, str]) -> RequestQuery:
 def _place(request: Request) -> tuple[int, str] | None:
     at, name = request.query_params.get("at", ""), request.query_params.get("behind", "")
     return (int(at), name) if is_number(at) else None
-
-
-def is_number(text: str) -> bool:
-    """Whether a text of a browser is a number that a database takes."""
-    return text.isascii() and text.isdigit() and len(text) < 19

@@ -42,16 +42,21 @@ class ConsoleRole(StrEnum):
     PAYLOAD_READER = "payload_reader"
 
 
-# The role that each action takes.
-ROLE_OF = {
+# The roles that each action takes, all of them.
+ROLES_OF: Mapping[str, frozenset[ConsoleRole]] = {
     **dict.fromkeys(
         (
             *("resolve", "redrive", "resume_redrive", "pause_redrive", "cancel_redrive"),
             *("discard", "undo_discard", "resume_topic"),
         ),
-        ConsoleRole.OPERATOR,
+        frozenset({ConsoleRole.OPERATOR}),
     ),
-    "look": ConsoleRole.PAYLOAD_READER,
+    "look": frozenset({ConsoleRole.PAYLOAD_READER}),
+    # To edit a value is to see it.
+    **dict.fromkeys(
+        ("edit", "compare", "replace"),
+        frozenset({ConsoleRole.OPERATOR, ConsoleRole.PAYLOAD_READER}),
+    ),
 }
 
 
@@ -74,19 +79,20 @@ ANYBODY = Person("", frozenset({ConsoleRole.VIEWER}))
 
 
 class NotAllowed(Exception):
-    """A person lacks the role that an action takes."""
+    """A person lacks a role that an action takes."""
 
 
 def require_role(person: Person, act: str) -> None:
     """Return when a person may act so.
 
     Raises:
-        NotAllowed: the person lacks the role.
+        NotAllowed: the person lacks a role of it.
     """
-    role = ROLE_OF[act]
-    if role not in person.roles:
+    roles = ROLES_OF[act]
+    if not roles <= person.roles:
         who = person.name or "nobody who is asked"
-        raise NotAllowed(f"{who} may not do this: it takes the role {role}")
+        said = f"role{'s' if len(roles) > 1 else ''} {' and '.join(sorted(roles))}"
+        raise NotAllowed(f"{who} may not do this: it takes the {said}")
 
 
 class TooManyLogins(Exception):

@@ -30,7 +30,7 @@ from feedback.errors import SettingsError
 from feedback.kafka.scan import OffsetSpan, OffsetSpans
 from feedback.settings.settings import Settings
 
-REDRIVE, DISCARD = "redrive", "discard"
+REDRIVE, DISCARD, REPLACE = "redrive", "discard", "replace"
 VALID_S = 3600
 
 
@@ -42,7 +42,7 @@ class Preview:
         kind: the action.
         count: how many it would take.
         left: the numbers of the chosen ones that it leaves, by the reason in words.
-        first: of a redrive, the first it would send.
+        first: of those that are sent, the first.
         later: the later requests of the same keys that have succeeded or may succeed.
         marks: of the letters that it would take; see `mark_of`.
     """
@@ -92,6 +92,19 @@ class Confirmed:
     seen: str
 
 
+def change_since(confirmed: Confirmed, now: Preview, *, is_said: bool) -> str:
+    """Return why a confirmed preview is shown again; nothing where it stands.
+
+    Args:
+        is_said: whether the person wants it all the same, whatever later requests have done.
+    """
+    if now.seen != confirmed.seen:
+        return f"It has changed since you looked: {confirmed.count:,} then, {now.count:,} now."
+    if asks_all_the_same(now.later) and not is_said:
+        return "Say that you want it all the same: later requests may have done their work."
+    return ""
+
+
 class Previews:
     """Makes previews of one group, and knows them again; any thread may call it."""
 
@@ -100,7 +113,7 @@ class Previews:
         self._seal = URLSafeTimedSerializer(secrets.token_hex(32))
 
     def of(self, kind: str, plan: RedrivePlan, *, within: OffsetSpans | None = None) -> Preview:
-        """Return the letters that a redrive or a discard would take now; nothing is changed.
+        """Return the letters that an action would take now; nothing is changed.
 
         Args:
             within: only letters in these spans.
@@ -108,7 +121,7 @@ class Previews:
         Raises:
             NotAvailable: Kafka or the journal is away.
         """
-        if kind == REDRIVE:
+        if kind != DISCARD:
             found = rehearse(self._settings, plan, how=How(), within=within)
             counts, count, spans = found.counts, found.counts.get(SENT, 0), found.seen
             first, later, marks = found.first, found.later or NOTHING_LATER, found.marks

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from consumer.console.letter_choice import asked_of
+from consumer.console.paths import SEE_OTHER
 from consumer.console.people import require_role
 from consumer.console.previews import (
     DISCARD,
@@ -25,11 +27,15 @@ from consumer.console.rendering import Page, Templates
 from consumer.dlq.filter import Filter
 from consumer.dlq.options import given_of
 from consumer.dlq.redrive.endings import redrive_json
+from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import RedrivePlan
-from consumer.dlq.redrive.session import asked_anew_since, redrives_of, stand_of
+from consumer.dlq.redrive.progress import SENT
+from consumer.dlq.redrive.session import Ending, asked_anew_since, redrives_of, stand_of
 from consumer.dlq.unfinished import is_at_work, unfinished_of
+from consumer.handlers.request import idempotency_key
 from consumer.journal.later_successes import SucceededLater
 from consumer.journal.redrive_row import RUNNING, Redrive
+from consumer.journal.reopening import replacement_id
 from feedback.console.printable import printable
 from feedback.errors import SettingsError
 from feedback.settings.settings import Settings
@@ -148,6 +154,17 @@ class RedrivePages:
         """Show how far a redrive is, and its result."""
         return self.stands(request, request.path_params["redrive_id"])
 
+    def begun(self, work: Callable[[How], Ending], rate: float | None) -> Response:
+        """Lead to the page of a redrive that begins in the background.
+
+        Raises:
+            HTTPException: too many are at work.
+        """
+        redrive_id = self._redrives.start(work, rate=rate)
+        if redrive_id is None:
+            raise HTTPException(409, "other redrives are at work in this console: try again later")
+        return to_redrive(redrive_id)
+
     def stands(
         self, request: Request, redrive_id: str, later: SucceededLater | None = None
     ) -> Response:
@@ -160,7 +177,7 @@ class RedrivePages:
             found = rows.find(redrive_id)
         if found is None:
             raise HTTPException(404, f"there is no redrive {redrive_id}")
-        one = _stands(found)
+        one, plan = _stands(found), RedrivePlan.from_json(found.filter)
         here = self._redrives.find(redrive_id)
         status = 200 if later is None else 409
         if later is None and "go-on" in request.query_params and one.owner is None:
@@ -174,7 +191,8 @@ class RedrivePages:
             one=one,
             facts=redrive_json(one),
             stand=stand_of(found),
-            plan=RedrivePlan.from_json(one.filter),
+            plan=plan,
+            replaced=_replaced(one, plan, self._settings.kafka.group),
             here=here,
             progress=_progress(one),
             later=later,
@@ -189,6 +207,20 @@ def _stands(one: Redrive) -> Redrive:
     """Return a redrive without an owner that has certainly ended, or that is silent for long."""
     is_running = one.state == RUNNING and is_at_work(one.owner, one.silent_ms)
     return one if is_running else one._replace(owner=None)
+
+
+def to_redrive(redrive_id: str) -> Response:
+    """Lead to the page of a redrive."""
+    return RedirectResponse(f"/redrives/{quote(redrive_id, safe='')}", SEE_OTHER)
+
+
+def _replaced(one: Redrive, plan: RedrivePlan, group: str) -> list[tuple[str, str, str]]:
+    """Return named requests that new ones replace: each old id, its new one, and that one's key."""
+    if plan.setting is None:
+        return []
+    sent = sorted(name for name, became in one.named.items() if became == SENT)[:LISTED]
+    named = [(name, replacement_id(one.redrive_id, name)) for name in sent]
+    return [(old, new, idempotency_key(group, new, 0)) for old, new in named]
 
 
 def _progress(one: Redrive) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from markupsafe import escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from consumer.console.people import ROLE_OF, Person
+from consumer.console.people import ROLES_OF, Person
 from consumer.dlq.dates import instant, moment
 from consumer.dlq.decoded import decoded
 from consumer.dlq.list_page import MESSAGE_LIMIT
@@ -74,7 +74,7 @@ class Templates:
             "version": __version__,
             "now": epoch_ms(),
             "person": person.name if person is not None else "",
-            "may": lambda act: ROLE_OF[act] in roles,
+            "may": lambda act: ROLES_OF[act] <= roles,
             "token": getattr(request.state, "token", ""),
         }
         text = self._environment.get_template(f"{name}.html").render(**shared | facts)
@@ -100,6 +100,8 @@ def _environment() -> Environment:
         "counted": counted,
         "shell": shlex.quote,
         "lines": lambda text: escape(printable(text, also="\n")),
+        # Of a text that a form keeps: see `editable`.
+        "typed": lambda text: escape(printable(text, also="\n\t")),
         "short": lambda text: text if text is None else text[:MESSAGE_LIMIT],
         "key": lambda raw: "" if raw is None else decoded(raw, limit=KEY_LIMIT).text,
     }

@@ -124,5 +124,14 @@ def reindented(text: str, *, limit: int) -> str:
     return "".join(parts)
 
 
+def without_layout(text: str) -> str:
+    """Return JSON without the blanks between its tokens.
+
+    >>> without_layout('{"a b": [1, 2.10]}')
+    '{"a b":[1,2.10]}'
+    """
+    return "".join(match[0] for match in _TOKEN.finditer(text))
+
+
 def _line(depth: int) -> str:
     return "\n" + _STEP * min(depth, DEEPEST)

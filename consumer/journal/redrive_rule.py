@@ -60,7 +60,7 @@ IN_WORDS = {
     Redrivable.DOUBLE: "another letter of the same failure was taken",
     Redrivable.NO_TOPIC: "the topic that it came from does not exist, or nobody says which",
     Redrivable.NOT_TAKEN: "Kafka does not take its record",
-    Redrivable.CANNOT_BE_SET: "its value has no such place, or is no JSON",
+    Redrivable.CANNOT_BE_SET: "its value has no such place, or it or the new one is no JSON",
 }
 
 

@@ -215,14 +215,18 @@ class RedriveWork(Redrives):
 
         self._contending(work)
 
-    def leave(self, redrive_id: str, *, is_done: bool) -> None:
+    def leave(self, redrive_id: str, *, is_done: bool, filter_text: str | None = None) -> None:
         """Give the redrive back: done, or to be resumed.
+
+        Args:
+            filter_text: replaces that of the beginning.
 
         Raises:
             RedriveStopped: it is not this process's any more.
             JournalUnavailable: it seems to be at work for a while.
         """
         values = {"owner": None, **({"state": DONE} if is_done else {})}
+        values |= {} if filter_text is None else {"filter": filter_text}
         with self._session.transaction() as connection:
             self._write(connection, redrive_id, values)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import click
 
@@ -21,7 +22,7 @@ from consumer.dlq.options import (
 )
 from consumer.dlq.redrive.endings import cancel, later_lines, print_ending, redrives
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting
+from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting, WholeValue
 from consumer.dlq.redrive.progress import SENT
 from consumer.dlq.redrive.session import (
     Ending,
@@ -94,6 +95,14 @@ from feedback.settings.settings import Settings
     help="Replace a value of the JSON, by its path (card.number, /items/0/price). The letter "
     "becomes a new request that names the old one; the old one is discarded.",
 )
+@click.option(
+    "--value",
+    metavar="TEXT",
+    help="Replace the whole value of one letter, named by its id, likewise. JSON stays JSON.",
+)
+@click.option(
+    "--value-file", type=click.File("rb"), help="Likewise, by the bytes of a file; - is stdin."
+)
 @by_option
 @click.option("--because", help="The reason; recorded.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -113,6 +122,8 @@ def redrive(
     sends_again: bool,
     no_journal: bool,
     setting: str | None,
+    value: str | None,
+    value_file: BinaryIO | None,
     by: str,
     because: str | None,
     yes: bool,
@@ -134,6 +145,7 @@ def redrive(
       onceward-dlq redrive --reason BANK_BUSY --since 2h --rate 200
       onceward-dlq redrive --all --because "the bank is back"
       onceward-dlq redrive --code BAD_AMOUNT --set amount=5
+      onceward-dlq redrive 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --value '{"amount": 5}'
       onceward-dlq redrive --dlq connect-dlq --no-journal --all
       onceward-dlq redrive --resume 0198f0c1-55aa-7c3e-8000-0f6a0c3f7d11
     """
@@ -144,6 +156,7 @@ def redrive(
     given = given_with(given, request_ids)
     if resumed is None and cancelled is None:
         require_some(given, everything=everything)
+    changed = _setting_of(given, setting, value, value_file)
     settings = settings_of(config, needs=OF_A_GROUP if no_journal else JOURNALED)
     if cancelled is not None:
         return cancel(settings, cancelled, by=by, because=because, as_json=as_json, config=config)
@@ -161,7 +174,7 @@ def redrive(
         max_redrives=max_redrives,
         takes_unknown=takes_unknown,
         sends_again=sends_again,
-        setting=None if setting is None else Setting.parse(setting),
+        setting=changed,
     )
     ways = _ways(settings, plan, by=by, because=because, is_journaled=not no_journal)
     within = None
@@ -188,6 +201,19 @@ class _Ways(NamedTuple):
     rehearse: Callable[..., Ending]
     send: Callable[..., Ending]
     section: str
+
+
+def _setting_of(
+    given: Given, setting: str | None, value: str | None, value_file: BinaryIO | None
+) -> Setting | WholeValue | None:
+    if setting is not None:
+        return Setting.parse(setting)
+    if value is None and value_file is None:
+        return None
+    if len(given.filter.ids) != 1:
+        raise click.UsageError("a whole new value is of one request: name its id")
+    # As the shell has given it, whatever its bytes are.
+    return WholeValue(os.fsencode(value or "") if value_file is None else value_file.read())
 
 
 def _ways(
@@ -270,5 +296,7 @@ def _refuse_contradictions() -> None:
     refuse_beside_all("--cancel", but=_RECORDED)
     refuse_beside_all("--resume", but=(*_RECORDED, "--rate", "--yes"))
     refuse_beside("--dry-run", "--rate")
+    refuse_beside("--set", "--value", "--value-file")
+    refuse_beside("--value", "--value-file")
     # Nothing is recorded without one.
     refuse_beside("--no-journal", "--because")

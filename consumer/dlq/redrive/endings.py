@@ -191,11 +191,19 @@ def redrive_json(one: Redrive) -> dict[str, Any]:
         "because": one.reason,
         "started_at": one.started_at,
         "updated_at": one.updated_at,
-        "plan": json.loads(one.filter),
+        "plan": _plan_json(one.filter),
         **{name: one.all_counts.get(name, 0) for name in (READ, CHOSEN, SENT)},
         "refused": refused(one.all_counts),
         "letters": sum(end - begin for begin, end in one.spans.values()),
     }
+
+
+def _plan_json(text: str) -> dict[str, Any]:
+    """Return a plan without the whole new value that it may have: `show --value` shows values."""
+    plan: dict[str, Any] = json.loads(text)
+    if "whole" in (plan.get("setting") or ()):
+        plan["setting"] = {"whole": True}
+    return plan
 
 
 def redrive_line(one: Redrive) -> str:

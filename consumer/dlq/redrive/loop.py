@@ -138,7 +138,9 @@ class Redriving:
                 raise
             self._settle()
         self._save()
-        tools.work.leave(stands.redrive_id, is_done=is_done)
+        # A resume needs a new value; nobody does once all is sent.
+        forgotten = self._plan.forgotten() if is_done else None
+        tools.work.leave(stands.redrive_id, is_done=is_done, filter_text=forgotten)
         return is_done
 
     def _go_through(self, page: LetterPage, sender: BatchSender) -> bool:

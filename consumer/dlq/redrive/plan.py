@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consumer.dlq.filter import Filter
@@ -28,7 +29,7 @@ class RedrivePlan:
         max_redrives: how often a request may be sent back.
         takes_unknown: whether letters without a journal row are sent as well.
         sends_again: whether that holds for those that were sent back before, too.
-        setting: a value to replace, which makes each letter a new request.
+        setting: a value to replace, or a whole new one, which makes each letter a new request.
     """
 
     filter: Filter
@@ -38,7 +39,7 @@ class RedrivePlan:
     max_redrives: int = MAX_REDRIVES
     takes_unknown: bool = False
     sends_again: bool = False
-    setting: Setting | None = None
+    setting: Setting | WholeValue | None = None
 
     @property
     def valid_ms(self) -> int:
@@ -64,7 +65,7 @@ class RedrivePlan:
         """Return the value of a letter's replacement; None where nothing is replaced.
 
         Raises:
-            CannotBeSet: its value has no such place, or is no JSON.
+            CannotBeSet: its value has no such place, or one that is JSON would be none.
         """
         return None if self.setting is None else self.setting.applied(letter.value)
 
@@ -79,6 +80,12 @@ class RedrivePlan:
             return Redrivable.CANNOT_BE_SET
         return None
 
+    def forgotten(self) -> str | None:
+        """Return its text without a whole new value; None where it has none."""
+        if not isinstance(self.setting, WholeValue):
+            return None
+        return replace(self, setting=WholeValue(None)).to_json()
+
     def to_json(self) -> str:
         """Return it as text that `from_json` reads."""
         given = {name: getattr(self, name) for name in ("deadline_s", "max_redrives")}
@@ -90,7 +97,7 @@ class RedrivePlan:
                 "dlqs": sorted(self.dlqs),
                 "takes_unknown": self.takes_unknown,
                 "sends_again": self.sends_again,
-                "setting": None if self.setting is None else asdict(self.setting),
+                "setting": None if self.setting is None else self.setting.to_json(),
             }
         )
 
@@ -104,7 +111,8 @@ class RedrivePlan:
         given = json.loads(text)
         setting = given.pop("setting")
         if setting is not None:
-            setting = Setting(tuple(setting["path"]), setting["value"])
+            kind = WholeValue if "whole" in setting else Setting
+            setting = kind.from_json(setting)
         return cls(
             **given
             | {
@@ -170,6 +178,15 @@ class Setting:
             value = json.dumps(value, ensure_ascii=False)
         return cls(_parts(path.strip()), value)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return it as values that `from_json` reads."""
+        return {"path": self.path, "value": self.value}
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Setting:
+        """Return the setting that `to_json` wrote."""
+        return cls(tuple(given["path"]), given["value"])
+
     @property
     def text(self) -> str:
         """The text that `parse` reads again."""
@@ -192,6 +209,64 @@ class Setting:
             return _written(whole).encode("utf-8", "surrogatepass")
         except (ValueError, RecursionError):
             raise CannotBeSet("it is no JSON") from None
+
+
+@dataclass(frozen=True, slots=True)
+class WholeValue:
+    """A whole new value in the place of a letter's.
+
+    >>> WholeValue(b'{"amount": 7}').applied(b'{"amount": "seven"}')
+    b'{"amount": 7}'
+
+    Attributes:
+        value: None where it was forgotten, since the redrive is done.
+    """
+
+    value: bytes | None = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as values that `from_json` reads."""
+        return {"whole": None if self.value is None else b64encode(self.value).decode()}
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> WholeValue:
+        """Return the value that `to_json` wrote."""
+        whole = given["whole"]
+        return cls(None if whole is None else b64decode(whole))
+
+    def applied(self, payload: bytes | None) -> bytes:
+        """Return the new value.
+
+        Raises:
+            CannotBeSet: the payload is JSON and it is none: a slip of the pen; or it is forgotten.
+        """
+        if self.value is None:
+            raise CannotBeSet("the new value is not known any more")
+        if _is_document(payload) and json_fault(self.value):
+            raise CannotBeSet("it is JSON, and the new value is none")
+        return self.value
+
+
+def json_fault(value: bytes) -> str:
+    """Return why a value is no JSON, with the place; empty where it is.
+
+    >>> json_fault(b'{"amount": }')
+    'Expecting value: line 1 column 12 (char 11)'
+    """
+    try:
+        # JSON is UTF-8: of bytes, `loads` would guess another encoding, and many handlers do not.
+        _read(value.decode())
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return ""
+
+
+def _is_document(payload: bytes | None) -> bool:
+    """Whether a payload is JSON of an object or a list; many a text is JSON of a number."""
+    try:
+        return isinstance(_read((payload or b"").decode("utf-8-sig")), dict | list)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _parts(path: str) -> tuple[str, ...]:

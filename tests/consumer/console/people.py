@@ -20,6 +20,7 @@ ROLES = {
     "olga": (ConsoleRole.OPERATOR,),
     "otto": (ConsoleRole.OPERATOR,),
     "paul": (ConsoleRole.PAYLOAD_READER,),
+    "petra": (ConsoleRole.OPERATOR, ConsoleRole.PAYLOAD_READER),
 }
 
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from selenium import webdriver
+from selenium.webdriver.common.by import By
 
 from consumer.journal.schema import migrate
 from feedback.settings.settings import load
@@ -41,6 +42,23 @@ def main() -> None:
             _take(olga, name, path)
         use_scheme(olga.browser, "dark")
         _take(olga, "now-dark", "/")
+        with on_call(address, "petra") as petra:
+            _size(petra.browser)
+            _edit(petra, planted.failed(0))
+
+
+def _edit(person: OnCall, letter: str) -> None:
+    """Take the picture of a value that is edited."""
+    person.opens(f"/requests/{letter}")
+    person.clicks_on("Edit its value")
+    person.reads("See what would be sent")
+    value = person.browser.find_element(By.NAME, "value")
+    text = str(value.get_attribute("value"))
+    value.clear()
+    value.send_keys(text.replace("5", "7"))
+    person.clicks_on("See what would be sent")
+    person.reads("What changes")
+    person.browser.save_screenshot(str(FOLDER / "value-edit.png"))
 
 
 def _take(person: OnCall, name: str, path: str) -> None:

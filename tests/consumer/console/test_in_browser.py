@@ -172,6 +172,31 @@ def test_a_redrive_of_one_cause_and_the_end_of_a_doubt_take_five_clicks_each(
         olga.reads("SUCCEEDED")
 
 
+def test_a_value_is_edited_in_a_browser_and_nothing_else_of_it_changes(trouble: Trouble) -> None:
+    letter = trouble.failed[0]
+    with on_call(trouble.address, "petra") as petra:
+        petra.opens(f"/requests/{letter}")
+        petra.clicks_on("Edit its value")
+        petra.reads("See what would be sent")
+        found = {"edit": violations(petra.browser)}
+        value = petra.browser.find_element(By.NAME, "value")
+        assert value.get_attribute("value") == '{\n  "n": 0\n}'
+        value.clear()
+        value.send_keys('{\n  "n": 7,\n  "to": "Zoe  B"\n}')
+        petra.clicks_on("See what would be sent")
+        petra.reads("What changes", '-  "n": 0', '+  "n": 7,')
+        # Both blanks: who copies the command sends what the page shows.
+        petra.reads("""--value '{"n":7,"to":"Zoe  B"}'""")
+        found["compare"] = violations(petra.browser)
+        petra.types("because", "the amount was wrong")
+        petra.types("last", letter[-4:])
+        petra.clicks_on("Send the new request")
+        eventually(lambda: "New request for" in petra.sees)
+        said = petra.browser.get_log("browser")  # type: ignore[no-untyped-call]
+    assert {page: ones for page, ones in found.items() if ones} == {}
+    assert [one["message"] for one in said if one["source"] == "security"] == []
+
+
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_axe_finds_nothing_and_no_page_does_what_its_policy_forbids(
     trouble: Trouble, scheme: str

@@ -11,20 +11,27 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import NullPool, create_engine, insert
 
 from consumer.console import owed, pages
 from consumer.console.app import app
 from consumer.console.pages import ConsolePages
 from consumer.journal import Journal, JournalUnavailable
 from consumer.journal.pauses import Pauses
+from consumer.ops import outbox_counts
 from consumer.ops.workers.reading import WorkersFound
 from consumer.ops.workers.workers import SeenHeartbeat, WorkerLoad, WorkerRow, WorkerState
-from feedback.settings.settings import Settings, load
+from feedback.console.printable import printable
+from feedback.settings.settings import OutboxSection, Settings, load
 from onceward.servers.ports import HOST, free_port
+from producer_client.outbox import migrate
+from producer_client.outbox.tables import row
 from tests.consumer.console.conftest import Open, console_of
 from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.consumer.journal.samples import claim, finish, new_id
+from tests.consumer.ops.test_outbox_counts import row_of as outbox_row
 from tests.eventually import eventually
+from tests.kit.databases import migrated
 from tests.producer_client.http.conftest import AppServer
 
 PAGES = ("", "workers", "requests", "doubts", "letters", "topics", "actions", "audit")
@@ -183,6 +190,38 @@ def test_a_topic_shows_what_is_claimed_and_what_waits_for_its_next_run(
     assert waits in found and runs not in found
 
 
+def test_the_rows_of_an_outbox_stand_beside_their_topics_or_are_not_known(
+    make_box: MakeBox, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load(make_box("work").stage.config())
+    said = text_of(opened(settings).get("/topics"))
+    assert "is not known here: [outbox] url is empty" in said and "outbox list" not in said
+
+    url = f"sqlite:///{tmp_path}/shop.db"
+    away = with_outbox(settings, f"sqlite:///{tmp_path}/gone.db")
+    migrated(url, migrate)
+    rows = [
+        outbox_row(1, group=settings.kafka.group, topic=HOSTILE),
+        outbox_row(2, group=settings.kafka.group, topic=HOSTILE, state="PARKED", ended_at=1),
+    ]
+    engine = create_engine(url, poolclass=NullPool)
+    with engine.begin() as connection:
+        connection.execute(insert(row), rows)
+    page = text_of(opened(with_outbox(settings, url)).get("/topics"))
+    assert "1 waits, the oldest since 1 h" in page and "1 parked" in page
+    assert printable(HOSTILE) in page and "onceward-client outbox list" in page
+    # Since when those wait that were left out, nobody knows.
+    monkeypatch.setattr(outbox_counts, "MOST_ROWS", 1)
+    with_more = with_audit(with_outbox(settings, url), tmp_path, topics=("pay",))
+    page = text_of(opened(with_more).get("/topics"))
+    assert "at least 1 waits" in page and "at least 1 parked" in page
+    assert "the oldest since" not in page and ">not counted<" in page
+    away = with_audit(away, tmp_path, topics=("pay",))
+    said = text_of(opened(away).get("/topics"))
+    assert "cannot be read ([outbox] url)" in said and ">not known here<" in said
+    assert not (tmp_path / "gone.db").exists()
+
+
 def test_a_dead_letter_that_kafka_does_not_take_is_no_all_clear(
     make_box: MakeBox, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +290,10 @@ def test_a_page_of_another_site_is_refused(make_box: MakeBox, opened: Open) -> N
 
 def _today() -> str:
     return str(datetime.now(UTC).date())
+
+
+def with_outbox(settings: Settings, url: str) -> Settings:
+    return settings.model_copy(update={"outbox": OutboxSection(url=url)})
 
 
 def with_audit(settings: Settings, folder: Path, **section: Any) -> Settings:

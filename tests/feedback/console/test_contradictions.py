@@ -14,6 +14,12 @@ dlq redrive --cancel X --rate 5
 dlq redrive --resume X a
 dlq redrive --resume X --dry-run
 dlq redrive --cancel X --set amount=5
+dlq redrive --resume X --value 1
+dlq redrive a --set amount=5 --value 1
+dlq redrive a --value 1 --value-file /dev/null
+dlq redrive a b --value 1
+dlq redrive --reason BANK_BUSY --value 1
+dlq redrive --all --value-file /dev/null
 dlq redrive --resume X --reason BANK_BUSY
 dlq redrive --resume X --all
 dlq redrive --resume X --unknown

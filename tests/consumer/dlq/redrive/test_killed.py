@@ -14,11 +14,13 @@ import pytest
 from consumer.dlq.filter import Filter
 from consumer.dlq.redrive.batch_sender import RedriveStatuses
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import RedrivePlan, Setting
+from consumer.dlq.redrive.plan import RedrivePlan, Setting, WholeValue
+from consumer.dlq.redrive.record import sent_by
 from consumer.dlq.redrive.session import Ending, NotResumed, begin, resume
 from consumer.journal.redrive_work import RedriveWork
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.outgoing import NotAcknowledged, Outgoing
+from feedback.kafka.scan import KafkaScan
 from feedback.kafka.writer import KafkaWriter
 from tests.consumer.dlq.redrive.conftest import PlantLetters
 from tests.consumer.dlq.redrive.planted import LETTERS, Planted
@@ -164,6 +166,26 @@ def test_a_replacement_is_made_once_as_well(planted: Planted) -> None:
     go_on(planted, redrive_id)
     sent = planted.sent(redrive_id)
     assert (len(sent), set(sent.values())) == (LETTERS, {1})
+
+
+@pytest.mark.parametrize("place", ["after the first reopening", "before its end"])
+def test_a_whole_value_is_sent_once_by_whoever_goes_on_and_then_forgotten(
+    planted: Planted, place: str
+) -> None:
+    old, value = "request-00000007", b'{"card": "4111111111111111"}'
+    plan = RedrivePlan(Filter(ids=frozenset([old])), setting=WholeValue(value))
+    redrive_id = cut(planted, place, plan)
+    assert RedrivePlan.from_json(planted.redrive().filter).setting == WholeValue(value)
+    go_on(planted, redrive_id)
+    with KafkaScan(planted.settings.kafka, committed_only=False) as scan:
+        pages = list(scan.pages(scan.spans([planted.topic])))
+    found = [one for page in pages for one in page.records]
+    assert [(one.value, sent_by(one.headers, redrive_id)) for one in found] == [(value, old)]
+    stands = planted.redrive()
+    assert RedrivePlan.from_json(stands.filter).setting == WholeValue(None)
+    assert (stands.state, stands.named) == ("done", {old: "sent"})
+    assert go_on(planted, redrive_id).state == "done"
+    assert planted.sent(redrive_id) == Counter([old])
 
 
 def test_whoever_goes_on_knows_of_the_requests_that_were_named_and_is_recorded(

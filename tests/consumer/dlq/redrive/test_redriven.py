@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -240,6 +241,32 @@ def test_what_cannot_be_set_is_left_and_named(running: Scene) -> None:
     assert not running.actions(failed)
 
 
+def test_a_whole_new_value_is_a_new_request_and_its_value_is_kept_nowhere(
+    running: Scene, tmp_path: Path
+) -> None:
+    failed, other = running.fail({"amount": "bad"}, {"amount": "bad", "card": "1"}, key="k")
+    running.repair()
+    slip = running.said("redrive", failed, "--value", '{"amount": }', code=1)
+    assert slip["refused"] == {"cannot_be_set": 1} and not running.actions(failed)
+    trial = running.said("redrive", failed, "--value", '{"amount": 7}', "--dry-run")
+    assert trial["sent"] == 1 and not running.actions(failed)
+    said = running.said("redrive", failed, "--value", '{"amount": 7, "card": "4111"}')
+    (new,) = said["replaced_by"].values()
+    ended = running.stage.final(new)
+    assert (ended.state, ended.result, ended.attempt) == (State.SUCCEEDED, {"took": 7}, 1)
+    assert [one["reason"] for one in running.actions(new)] == [f"replaces {failed}"]
+    assert running.stage.client.status(failed).state is State.FAILED
+    again = running.said("redrive", failed, "--value", '{"amount": 8}', code=1)
+    assert again["refused"] == {"discarded": 1}
+    value = tmp_path / "value"
+    value.write_bytes(b'{"amount":9}')
+    said = running.said("redrive", other, "--value-file", str(value))
+    assert running.stage.final(said["replaced_by"][other]).result == {"took": 9}
+    listed = running.dlq("redrives", "--json").stdout
+    assert "4111" not in listed and '"setting": {"whole": true}' in listed
+    assert running.dlq("redrive", other, "--value-file", "nowhere", code=2).stderr
+
+
 def test_what_was_refused_under_its_coordinates_is_no_business_of_a_redrive(running: Scene) -> None:
     stage = running.stage
     (failed,) = running.fail({"amount": 1})
@@ -276,6 +303,8 @@ def test_the_reason_is_said_for_each_that_is_left(scene: Scene) -> None:
         (),
         ("--all", "--state", "open"),
         ("--all", "--set", "amount"),
+        ("--all", "--value", "1"),
+        ("a", "b", "--value", "1"),
         ("--all", "--rate", "0"),
     ],
 )

@@ -1,10 +1,11 @@
-"""One value of a JSON payload, set anew by its path."""
+"""A value of a JSON payload, set anew by its path, or whole."""
 
 from __future__ import annotations
 
 import pytest
 
-from consumer.dlq.redrive.plan import CannotBeSet, Setting
+from consumer.dlq.filter import Filter
+from consumer.dlq.redrive.plan import CannotBeSet, RedrivePlan, Setting, WholeValue, json_fault
 from feedback.errors import SettingsError
 
 
@@ -61,3 +62,56 @@ def test_what_has_no_such_place_is_left(text: str, payload: bytes | None) -> Non
 def test_a_setting_without_path_or_value_is_refused(text: str) -> None:
     with pytest.raises(SettingsError):
         Setting.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("before", "value"),
+    [
+        (b'{"a": 1}', b'{"a": 2}'),
+        (b'{"a": 1}', b"[]"),
+        (b'{"a": 1}', b"5"),
+        (b"no json", b"none either"),
+        (b"5", b"five"),
+        (b"\xff\xfe", b"\x00\x01"),
+        ('{"a": 1}'.encode("utf-16"), '{"a": 2}'.encode("utf-16")),
+        (None, b""),
+    ],
+)
+def test_a_whole_value_is_sent_as_it_was_given(before: bytes | None, value: bytes) -> None:
+    assert WholeValue(value).applied(before) == value
+
+
+@pytest.mark.parametrize("value", [b'{"a": }', b"", b"\xff", b'{"a": NaN}', b"[" * 100_000, None])
+def test_json_becomes_nothing_else_by_a_slip(value: bytes | None) -> None:
+    with pytest.raises(CannotBeSet):
+        WholeValue(value).applied(b'{"a": 1}')
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+def test_the_encoding_of_an_editor_is_a_slip_as_well(encoding: str) -> None:
+    value = '{"a": 2}'.encode(encoding)
+    assert json_fault(value)
+    with pytest.raises(CannotBeSet):
+        WholeValue(value).applied(b'{"a": 1}')
+
+
+def test_json_behind_a_byte_order_mark_becomes_json() -> None:
+    marked = '{"a": 1}'.encode("utf-8-sig")
+    assert WholeValue(b'{"a": 2}').applied(marked) == b'{"a": 2}'
+    with pytest.raises(CannotBeSet):
+        WholeValue(b"a slip").applied(marked)
+
+
+@pytest.mark.parametrize("value", [b'{"a": 1}', b"\xff\x00", b""])
+def test_the_journal_keeps_a_whole_value_until_the_redrive_is_done(value: bytes) -> None:
+    plan = RedrivePlan(Filter(ids=frozenset({"a"})), setting=WholeValue(value))
+    assert RedrivePlan.from_json(plan.to_json()) == plan
+    text = plan.forgotten()
+    assert text is not None
+    done = RedrivePlan.from_json(text)
+    assert (done.setting, done.filter) == (WholeValue(None), plan.filter)
+    assert RedrivePlan(Filter(), setting=Setting.parse("a=1")).forgotten() is None
+
+
+def test_a_whole_value_is_in_no_log() -> None:
+    assert "4111" not in repr(RedrivePlan(Filter(), setting=WholeValue(b'{"card":"4111"}')))
