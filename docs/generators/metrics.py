@@ -126,7 +126,7 @@ def _of_the_audit() -> Iterator[MetricLine]:
     summary = {"group": "payments", "counts": counts_of, "verdict": DayVerdict.GOOD}
     with tempfile.TemporaryDirectory(prefix="onceward-docs-") as folder:
         path = Path(folder, "onceward_audit.prom")
-        write_metrics(path, [summary], seconds=1.0, ended_at_s=1.0)
+        write_metrics(path, [summary], seconds=1.0, succeeded_at_s=1.0)
         for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
             labels = tuple(family.samples[0].labels)
             yield MetricLine(family.name, family.type, labels, family.documentation)

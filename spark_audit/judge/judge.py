@@ -194,6 +194,7 @@ def _of_requests(requests: DataFrame, manifest: Manifest) -> DataFrame:
         *("topic", "partition", "offset", "payload_sha256", "attempt", "generation"),
         *("effect_kind", "effect_at", "deadline_at", "state", "owner", "claimed_at"),
         *("finished_at", "code", "resend", "dead_letter_at", "is_staged", "is_earlier"),
+        "is_reached",
         is_placed(F.coalesce("claimed_at", "finished_at"), manifest).alias("is_placed"),
         has_run_again(manifest).alias("has_run_again"),
     )

@@ -56,8 +56,12 @@ def _was_buried_before(manifest: Manifest) -> Column:
 
     The run of that day has looked for the letter. A request that it left open is this one's.
     """
-    by_then = F.col("row.dead_letter_at") < (manifest.before_ms or manifest.since_ms)
-    return sure(F.col("row.is_earlier") & by_then & ~F.col("is_carried"))
+    acknowledged_at = F.col("row.dead_letter_at")
+    by_then = acknowledged_at < (manifest.before_ms or manifest.since_ms)
+    # Behind a record that was left to this day lie failures of both: the day's own have no letter
+    # of before it.
+    is_older = F.col("row.is_reached") & (acknowledged_at < manifest.since_ms)
+    return sure((F.col("row.is_earlier") & by_then) | is_older) & ~F.col("is_carried")
 
 
 def _ended_before_grace(manifest: Manifest) -> Column:

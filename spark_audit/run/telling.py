@@ -61,14 +61,7 @@ class VerdictTelling:
     def tell(self, summary: Summary) -> None:
         """Tell the verdict of a day whose report stands. Where its metrics cannot be written the
         next run tells it again, and `finish` fails."""
-        date = summary["date"]
-        is_measured = True
-        if max(date, self._date) >= self._newest:
-            is_measured = self._measure({**self._measured, date: summary})
-        if self._webhook_url:
-            post_verdict(self._webhook_url, summary)
-        if is_measured:
-            remove(self._mark(date))
+        self._tell(summary, is_news=max(summary["date"], self._date) >= self._newest)
 
     def tell_untold(self) -> None:
         """Tell the days whose run died between report and telling. One that is judged after this,
@@ -78,7 +71,7 @@ class VerdictTelling:
             if date != self._date and is_judged(self._output, date):
                 _LOG.warning("audit.told_late", date=date)
                 text = Places(self._output, date).summary.read_text(encoding="utf-8")
-                self.tell(json.loads(text))
+                self._tell(json.loads(text), is_news=date >= self._newest)
 
     def finish(self) -> None:
         """Return when all that was to be told was written.
@@ -89,20 +82,32 @@ class VerdictTelling:
         if self._fault is not None:
             raise self._fault
 
-    def _measure(self, days: dict[str, Summary]) -> bool:
-        self._measured = days
-        path = Places(self._output, self._date).metrics
+    def _tell(self, summary: Summary, *, is_news: bool) -> None:
+        date = summary["date"]
+        if is_news:
+            self._measured[date] = summary
+            self._fault = self._written()
+        if self._webhook_url:
+            post_verdict(self._webhook_url, summary)
+        if is_news and self._fault is not None:
+            return
+        for one in {date, *self._measured} if is_news else {date}:
+            remove(self._mark(one))
+
+    def _written(self) -> NotAvailable | None:
+        """Write the metrics of all days that the run has told; return the fault."""
+        days = self._measured
         try:
             write_metrics(
-                path,
+                Places(self._output, self._date).metrics,
                 [days[date] for date in sorted(days)],
                 seconds=monotonic_s() - self._began_s,
-                ended_at_s=epoch_ms() / 1000,
+                # Until its own day is judged the run has not seen everything.
+                succeeded_at_s=epoch_ms() / 1000 if self._date in days else None,
             )
         except NotAvailable as error:
-            self._fault = error
-            return False
-        return True
+            return error
+        return None
 
     def _mark(self, date: str) -> Location:
         return self._output / f"{_UNTOLD}{date}"

@@ -18,7 +18,11 @@ LAST_SUCCESS = "onceward_audit_last_success_timestamp_seconds"
 
 
 def write_metrics(
-    path: Location, days: Sequence[Mapping[str, Any]], *, seconds: float, ended_at_s: float
+    path: Location,
+    days: Sequence[Mapping[str, Any]],
+    *,
+    seconds: float,
+    succeeded_at_s: float | None,
 ) -> None:
     """Write the file anew, by renaming; each metric names its group.
 
@@ -27,7 +31,7 @@ def write_metrics(
 
     Args:
         days: the summaries of those that the run has judged, at least one, in their order.
-        ended_at_s: when it ended, in epoch seconds.
+        succeeded_at_s: when it ended, in epoch seconds; None where it has not judged all yet.
 
     Raises:
         NotAvailable: the file cannot be written.
@@ -59,8 +63,8 @@ def write_metrics(
     gauge("in_flight", "Not final, and their time is not over.", last["in_flight"])
     gauge("seconds", "How long the run took.", seconds)
     try:
-        is_success = DayVerdict.INCOMPLETE not in given
-        last_s = ended_at_s if is_success else last_success_s(path, group)
+        last_s = None if DayVerdict.INCOMPLETE in given else succeeded_at_s
+        last_s = last_success_s(path, group) if last_s is None else last_s
         if last_s is not None:
             text = "When an audit last saw everything."
             gauge("last_success_timestamp_seconds", text, last_s)

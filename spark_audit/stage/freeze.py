@@ -161,11 +161,13 @@ class _Freeze:
         """Return them by kind, topic and number."""
         log_ends = kafka.ends(kinds)
         ends = kafka.committed_ends(kinds)
-        hidden = self._hidden(kafka, ends, log_ends)
         committed = committed_of(kafka, self.settings.kafka.group, kinds)
         since = kafka.at_time(kinds, self.window.since_ms)
         begins = kafka.begins(kinds)
         read_to = self._read_to(kafka, kinds, ends)
+        # A day that ends before the transaction lacks nothing by it.
+        whole = {one: end for one, end in ends.items() if read_to.get(one, end) >= end}
+        hidden = self._hidden(kafka, whole, log_ends)
         found = []
         for one, kind in kinds.items():
             begin = begins[one]

@@ -11,9 +11,11 @@ import time
 from collections.abc import Mapping
 
 from feedback.clock import monotonic_s
+from feedback.errors import KafkaUnavailable
 from feedback.kafka.questions import KafkaQuestions
 from feedback.kafka.reader import RecordReader
 from feedback.kafka.values import Partition
+from feedback.logs import EventLog
 from feedback.settings.sections import KafkaSection
 
 READ_LIMIT_S = 10.0
@@ -21,6 +23,7 @@ READ_LIMIT_S = 10.0
 # says otherwise: a shorter one ends meanwhile.
 PATIENCE_S = 60.0
 _LOOK_S = 1.0
+_LOG = EventLog("onceward.audit")
 
 
 def hidden_records(
@@ -38,7 +41,8 @@ def hidden_records(
     nothing. Of these, one that ends within `PATIENCE_S` hides nothing: the next day has the rest.
 
     Args:
-        committed_ends: where its first open transaction begins, or its log ends.
+        committed_ends: where its first open transaction begins, or its log ends; of partitions of
+            which the day would go on there.
         log_ends: where its log ended, asked for before the others.
         until_ms: epoch ms, the end of the day's window.
         now_ms: epoch ms; a later time is that of a wrong clock.
@@ -64,8 +68,13 @@ def hidden_records(
 
 
 def _time_of(reader: RecordReader, where: Partition, offset: int) -> int:
-    """Return the time of a record in epoch ms; -1 where it has none."""
-    found = reader.read(*where, offset, timeout_s=READ_LIMIT_S)
+    """Return the time of a record in epoch ms; -1 where it has none, or cannot be read now."""
+    try:
+        found = reader.read(*where, offset, timeout_s=READ_LIMIT_S)
+    except KafkaUnavailable as error:
+        # The staging meets the same fault, and has more patience.
+        _LOG.warning("audit.day_end_unread", reason=str(error))
+        return -1
     return -1 if found is None else found.timestamp_ms
 
 

@@ -121,7 +121,7 @@ def _audit(folder: Path) -> Iterator[int]:
     findings = dict.fromkeys((one.value for one in Finding), 0) | {Finding.LOST.value: 1}
     counts = {"findings": findings, "requests": 9, "pending": 1, "in_flight": 1}
     told = {"group": "payments", "counts": counts, "verdict": DayVerdict.BAD}
-    write_metrics(folder / "audit" / "metrics", [told], seconds=1.0, ended_at_s=1.0)
+    write_metrics(folder / "audit" / "metrics", [told], seconds=1.0, succeeded_at_s=1.0)
 
     class Files(SimpleHTTPRequestHandler):
         def guess_type(self, path: object) -> str:

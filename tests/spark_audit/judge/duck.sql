@@ -62,7 +62,7 @@ letters AS (
         ON original_topic = places.topic AND original_partition = places.partition
     WHERE records.kind = 'dlq' GROUP BY request_id
 ),
-journal AS (
+placed AS (
     SELECT
         requests.*,
         requests.offset >= coalesce(places.start_offset, 0)
@@ -73,17 +73,21 @@ journal AS (
         places.topic IS NOT NULL
         AND requests.offset < coalesce(places.log_end, 9223372036854775807) AS has_place,
         coalesce(requests.offset < places.day_first, false) AS is_earlier,
-        (
-            is_earlier OR EXISTS (
-                SELECT 1 FROM earlier
-                WHERE earlier.topic = requests.topic
-                    AND earlier.partition = requests.partition
-                    AND requests.offset >= first AND requests.offset < after
-            )
-        )
-        AND generation > 1
+        EXISTS (
+            SELECT 1 FROM earlier
+            WHERE earlier.topic = requests.topic
+                AND earlier.partition = requests.partition
+                AND requests.offset >= first AND requests.offset < after
+        ) AS is_between
+    FROM requests LEFT JOIN places USING (topic, partition)
+),
+journal AS (
+    SELECT
+        placed.*,
+        is_earlier OR is_between AS is_reached,
+        (is_earlier OR is_between) AND generation > 1
         AND claimed_at >= reran_since_ms AND claimed_at < reran_to_ms AS has_run_again
-    FROM limits, requests LEFT JOIN places USING (topic, partition)
+    FROM limits, placed
 ),
 -- Every run: the history's, and the row as the latest.
 ran AS (
@@ -254,8 +258,11 @@ SELECT
     state = 'FAILED' AND NOT resend AND coalesce(code, '') <> 'PAYLOAD_GONE' AND letters = 0
     AND topic IN (FROM lettered) AND finished_at + grace_ms < frozen_at_ms
     AND NOT (
-        is_earlier AND NOT is_carried
-        AND coalesce(dead_letter_at < coalesce(nullif(before_ms, 0), since_ms), false)
+        NOT is_carried AND (
+            is_earlier
+            AND coalesce(dead_letter_at < coalesce(nullif(before_ms, 0), since_ms), false)
+            OR is_reached AND coalesce(dead_letter_at < since_ms, false)
+        )
     ) AS failed_without_dead_letter,
     accusing > 0 AND NOT has_failed AND coalesce(state, '') NOT IN ('FAILED', 'IN_DOUBT', 'EXPIRED')
     AS dead_letter_without_failure,

@@ -105,7 +105,10 @@ def sow_copies_of_failures(planted: Planted) -> None:
     # A row may say what it likes of a failure of the day itself.
     day.journal(day.send("buried-by-its-word"), "FAILED", dead_letter_at=SINCE - 1)
     planted.expect("buried-by-its-word", Finding.FAILED_WITHOUT_DEAD_LETTER)
-    # Of the day itself too, in the midst of what the day before had reached.
-    record = day.send("left-and-buried-by-its-word", **BEHIND)
-    day.journal(record, "FAILED", dead_letter_at=SINCE - 1)
-    planted.expect("left-and-buried-by-its-word", Finding.FAILED_WITHOUT_DEAD_LETTER)
+    # Behind a record that the day before left to this one: one of that day, and the day's own.
+    failed = missing(day, "copied-behind") | BEHIND
+    day.journal(failed, "FAILED", dead_letter_at=SINCE - 1)
+    day.send("copied-behind", SINCE + MINUTE, attempt=2)
+    planted.expect("copied-behind")
+    day.journal(day.send("left", **BEHIND), "FAILED", dead_letter_at=SINCE + MINUTE)
+    planted.expect("left", Finding.FAILED_WITHOUT_DEAD_LETTER)

@@ -155,7 +155,9 @@ def _is_asked_again(sent: list[Facts], row: Facts, payloads: set[str]) -> bool:
 
 def _was_buried_before(request_id: str, row: Facts, it: Manifest) -> bool:
     is_by_then = (row["dead_letter_at"] or FAR) < (it.before_ms or it.since_ms)
-    return is_by_then and _is_earlier(row, it) and request_id not in it.carried
+    is_older = (row["dead_letter_at"] or FAR) < it.since_ms and _is_reached(row, it)
+    is_judged = (is_by_then and _is_earlier(row, it)) or is_older
+    return is_judged and request_id not in it.carried
 
 
 def _is_pruned(record: Facts, it: Manifest) -> bool:

@@ -11,9 +11,12 @@ from spark_audit.findings import REQUEST_FINDINGS, Finding
 from spark_audit.judge.judge import judge
 from tests.spark_audit.judge.day import (
     ALLOWED,
+    BEHIND,
     FIRST_OFFSET,
     FROZEN,
+    HOUR,
     LIVING_WORKER,
+    MINUTE,
     NOON,
     OTHER_PAYLOAD,
     PAYLOAD,
@@ -90,6 +93,15 @@ def test_what_has_time_left_is_in_flight(judged: Judged) -> None:
 
 def test_a_failure_that_was_asked_for_again_waits_for_its_time(judged: Judged) -> None:
     assert named(judged, "awaits_reopening") == {"asked-again-in-time"}
+
+
+def test_a_failure_of_the_hour_behind_midnight_needs_its_letter(spark: SparkSession) -> None:
+    day = Day()
+    day.journal(day.send("left", **BEHIND), "FAILED", dead_letter_at=SINCE + MINUTE)
+    # The run of the day before was made after that hour.
+    manifest = replace(day.manifest, before_ms=SINCE + HOUR)
+    (row,) = judge(spark, *day.frames(spark), manifest, ALLOWED).collect()
+    assert row["failed_without_dead_letter"]
 
 
 def test_only_what_nobody_has_begun_may_be_resent(judged: Judged) -> None:

@@ -19,9 +19,9 @@ from tests.kit.webhook import Hook, open_hook
 from tests.spark_audit.say.samples import summary
 from tests.spark_audit.stage.samples import DATE
 
-YESTERDAY = "2026-09-30"
+YESTERDAY, TOMORROW = "2026-09-30", "2100-01-01"
 BAD = {Finding.LOST: 1}
-assert YESTERDAY < DATE
+assert YESTERDAY < DATE < TOMORROW
 
 
 @pytest.fixture
@@ -50,7 +50,8 @@ def _judged(output: Path, date: str, *, frozen_at_ms: int = 0, **found: int) -> 
 
 def _dates(chat: Hook) -> list[str]:
     texts = [json.loads(body)["text"] for _, body in chat.received]
-    return [next(one for one in (YESTERDAY, DATE) if one in text) for text in texts]
+    dates = (YESTERDAY, DATE, TOMORROW)
+    return [next(one for one in dates if one in text) for text in texts]
 
 
 def _is_bad(output: Path) -> bool:
@@ -134,6 +135,30 @@ def test_a_day_whose_run_died_is_not_counted_twice_by_the_run_that_judges_it_aga
     telling.tell(summary() | {"date": DATE})
     assert not _is_bad(tmp_path)
     assert _dates(chat) == [DATE]
+
+
+def test_an_old_day_whose_run_died_is_no_news_of_last_night(tmp_path: Path, chat: Hook) -> None:
+    _telling(tmp_path, chat).tell(_judged(tmp_path, DATE))
+    _telling(tmp_path, chat, date=YESTERDAY).expect(YESTERDAY)
+    _judged(tmp_path, YESTERDAY, lost=1)
+    tonight = _telling(tmp_path, chat, date=TOMORROW)
+    tonight.tell_untold()
+    tonight.tell(summary() | {"date": TOMORROW})
+    assert not _is_bad(tmp_path)
+    assert _dates(chat)[:2] == [DATE, YESTERDAY]
+    assert not list(tmp_path.glob("untold-*"))
+
+
+def test_a_fault_of_the_metrics_that_has_passed_ends_no_run(tmp_path: Path, chat: Hook) -> None:
+    Places(tmp_path, DATE).metrics.mkdir(parents=True)
+    telling = _telling(tmp_path, chat)
+    telling.expect(YESTERDAY)
+    telling.tell(_judged(tmp_path, YESTERDAY, lost=1))
+    Places(tmp_path, DATE).metrics.rmdir()
+    telling.tell(_judged(tmp_path, DATE))
+    telling.finish()
+    assert _is_bad(tmp_path)
+    assert not list(tmp_path.glob("untold-*"))
 
 
 def test_metrics_that_cannot_be_written_keep_no_day_from_being_judged(

@@ -18,8 +18,8 @@ def _samples(path: Path) -> list[Sample]:
     return [sample for family in families for sample in family.samples]
 
 
-def _write(path: Path, *days: Summary, ended_at_s: float = 1_000.0) -> dict[str, float]:
-    write_metrics(path, days, seconds=12.5, ended_at_s=ended_at_s)
+def _write(path: Path, *days: Summary, ended_at_s: float | None = 1_000.0) -> dict[str, float]:
+    write_metrics(path, days, seconds=12.5, succeeded_at_s=ended_at_s)
     return {_short(one): one.value for one in _samples(path)}
 
 
@@ -61,6 +61,13 @@ def test_a_day_that_was_not_seen_whole_is_no_success_of_its_run(tmp_path: Path) 
     assert found["onceward_audit_verdictgood"] == 0
 
 
+def test_a_run_that_has_not_judged_its_own_day_yet_is_no_success(tmp_path: Path) -> None:
+    path = tmp_path / "a.prom"
+    assert LAST_SUCCESS not in _write(path, summary(), ended_at_s=None)
+    _write(path, summary())
+    assert _write(path, summary(), ended_at_s=None)[LAST_SUCCESS] == 1_000.0
+
+
 def test_every_metric_names_its_group(tmp_path: Path) -> None:
     path = tmp_path / "a.prom"
     _write(path, summary(group='pay"ments'))
@@ -96,4 +103,4 @@ def test_a_file_that_is_none_of_ours_tells_no_success(tmp_path: Path) -> None:
 def test_a_place_where_nothing_can_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotAvailable, match="cannot be written"):
-        write_metrics(tmp_path / "file" / "a.prom", [summary()], seconds=1, ended_at_s=1)
+        write_metrics(tmp_path / "file" / "a.prom", [summary()], seconds=1, succeeded_at_s=1)
