@@ -242,7 +242,8 @@ class Day:
 
     def _partition(self, kind: str, topic: str, number: int) -> Partition:
         end = self._next[topic, number]
-        return Partition(kind, topic, number, FIRST_OFFSET, FIRST_OFFSET, end, end)
+        begin = FIRST_OFFSET - LEFT if topic == QUIET_TOPIC else FIRST_OFFSET
+        return Partition(kind, topic, number, begin, FIRST_OFFSET, end, end)
 
     def _link(self, topic: str, number: int) -> Link:
         end = self._next[topic, number]

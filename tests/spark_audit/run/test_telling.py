@@ -169,12 +169,13 @@ def test_metrics_that_cannot_be_written_keep_no_day_from_being_judged(
     _judged(tmp_path, YESTERDAY, lost=1)
     telling = _telling(tmp_path, chat)
     telling.tell_untold()
-    telling.tell(_judged(tmp_path, DATE))
+    telling.expect(DATE)
+    telling.tell(_judged(tmp_path, DATE, lost=1))
     with pytest.raises(NotAvailable, match="cannot be written"):
         telling.finish()
     assert _dates(chat) == [YESTERDAY, DATE]
     Places(tmp_path, DATE).metrics.rmdir()
-    again = _telling(tmp_path, chat)
+    again = _telling(tmp_path, chat, date=TOMORROW)
     again.tell_untold()
     again.finish()
     assert _is_bad(tmp_path)
