@@ -52,18 +52,28 @@ def hidden_records(
     """
     behind = {one: end for one, end in committed_ends.items() if end < log_ends[one]}
     with RecordReader(settings, committed_only=False) as reader:
-        old = {
-            one: end
-            for one, end in behind.items()
-            if not until_ms <= _time_of(reader, one, end) <= now_ms
-        }
+
+        def is_old(where: Partition, offset: int) -> bool:
+            return not until_ms <= _time_of(reader, where, offset) <= now_ms
+
+        old = {one: end for one, end in behind.items() if is_old(one, end)}
+        deadline_s = monotonic_s() + PATIENCE_S
+        while old and monotonic_s() < deadline_s:
+            time.sleep(_LOOK_S)
+            ends = kafka.committed_ends(old)
+            # Behind one that has ended another may be open.
+            old = {
+                one: ends[one]
+                for one, end in old.items()
+                if ends[one] == end or (ends[one] < log_ends[one] and is_old(one, ends[one]))
+            }
     return {
         (topic, number): (
             f"what {topic}-{number} has from offset {end} on: a transaction is open there since "
             "before the day's end, and workers do not read on either: find its producer with "
             "kafka-transactions.sh, by find-hanging"
         )
-        for (topic, number), end in _still_open(kafka, old).items()
+        for (topic, number), end in old.items()
     }
 
 
@@ -76,12 +86,3 @@ def _time_of(reader: RecordReader, where: Partition, offset: int) -> int:
         _LOG.warning("audit.day_end_unread", reason=str(error))
         return -1
     return -1 if found is None else found.timestamp_ms
-
-
-def _still_open(kafka: KafkaQuestions, old: dict[Partition, int]) -> dict[Partition, int]:
-    deadline_s = monotonic_s() + PATIENCE_S
-    while old and monotonic_s() < deadline_s:
-        time.sleep(_LOOK_S)
-        ends = kafka.committed_ends(old)
-        old = {one: end for one, end in old.items() if ends[one] == end}
-    return old

@@ -145,6 +145,28 @@ def test_a_transaction_with_old_records_that_ends_soon_hides_nothing(
         assert found.result().hidden == ()
 
 
+@pytest.mark.usefixtures("impatient")
+def test_a_transaction_that_hangs_behind_another_one_that_ends_is_named(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings, servers: Servers
+) -> None:
+    name = topic(1)
+    append(name, timestamp_ms=LATE)
+    with (
+        Transactions(servers.kafka) as first,
+        Transactions(servers.kafka) as second,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first.write(name, b"open", timestamp_ms=LATE)
+        second.write(name, b"open", timestamp_ms=LATE)
+        now_ms = BEGIN + DAY_MS + HOUR_MS
+        found = pool.submit(freeze, make_settings(name), WINDOW, now_ms=now_ms)
+        eventually(lambda: found.running())
+        first.commit()
+        (said,) = found.result().hidden
+        assert f"{name}-0 has from offset 2 on" in said
+        second.abort()
+
+
 def test_a_transaction_that_began_after_the_days_end_hides_nothing_of_it(
     topic: MakeTopic, append: Append, make_settings: MakeSettings, servers: Servers
 ) -> None:
