@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from feedback.kafka.questions import asking
 from spark_audit.stage import hanging
 from spark_audit.stage.chain import Chain
 from spark_audit.stage.freeze import freeze
@@ -149,22 +150,23 @@ def test_a_transaction_with_old_records_that_ends_soon_hides_nothing(
 def test_a_transaction_that_hangs_behind_another_one_that_ends_is_named(
     topic: MakeTopic, append: Append, make_settings: MakeSettings, servers: Servers
 ) -> None:
-    name = topic(1)
-    append(name, timestamp_ms=LATE)
+    place = (topic(1), 0)
+    settings = make_settings(place[0])
+    append(place[0], timestamp_ms=LATE)
     with (
         Transactions(servers.kafka) as first,
         Transactions(servers.kafka) as second,
-        ThreadPoolExecutor(1) as pool,
+        asking(settings.kafka) as kafka,
     ):
-        first.write(name, b"open", timestamp_ms=LATE)
-        second.write(name, b"open", timestamp_ms=LATE)
-        now_ms = BEGIN + DAY_MS + HOUR_MS
-        found = pool.submit(freeze, make_settings(name), WINDOW, now_ms=now_ms)
-        eventually(lambda: found.running())
+        first.write(place[0], b"open", timestamp_ms=LATE)
+        second.write(place[0], b"open", timestamp_ms=LATE)
+        log_ends, ends = kafka.ends([place]), kafka.committed_ends([place])
         first.commit()
-        (said,) = found.result().hidden
-        assert f"{name}-0 has from offset 2 on" in said
+        limits = {"until_ms": WINDOW.until_ms, "now_ms": BEGIN + DAY_MS + HOUR_MS}
+        found = hanging.hidden_records(settings.kafka, kafka, ends, log_ends, **limits)
         second.abort()
+    assert (ends, log_ends) == ({place: 1}, {place: 3})
+    assert f"{place[0]}-0 has from offset 2 on" in found[place]
 
 
 def test_a_transaction_that_began_after_the_days_end_hides_nothing_of_it(
