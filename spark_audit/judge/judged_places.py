@@ -36,7 +36,7 @@ def ranges_frame(spark: SparkSession, manifest: Manifest) -> DataFrame:
                 ends.get((one.topic, one.partition)),
                 firsts.get((one.topic, one.partition)),
                 _stretches(manifest.stretches(one.topic, one.partition)),
-                _stretches(earlier_stretches(manifest, one.topic, one.partition)),
+                _stretches(_reached_before(manifest, one.topic, one.partition)),
             )
             for one in manifest.partitions
             if one.kind in (TopicKind.REQUEST, TopicKind.RETRY)
@@ -123,7 +123,7 @@ def may_be_forgotten(earliest: Column) -> Column:
     return F.coalesce(is_below | is_old, F.lit(False))
 
 
-def earlier_stretches(manifest: Manifest, topic: str, partition: int) -> list[Stretch]:
+def _reached_before(manifest: Manifest, topic: str, partition: int) -> list[Stretch]:
     """Return the offsets that earlier days have reached.
 
     The day begins at the first record that was left to it. Behind that lie records that the day

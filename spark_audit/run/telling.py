@@ -61,7 +61,7 @@ class VerdictTelling:
     def tell(self, summary: Summary) -> None:
         """Tell the verdict of a day whose report stands. Where its metrics cannot be written the
         next run tells it again, and `finish` fails."""
-        self._tell(summary, is_news=max(summary["date"], self._date) >= self._newest)
+        self._tell(summary, is_news=self._date >= self._newest)
 
     def tell_untold(self) -> None:
         """Tell the days whose run died between report and telling. One that is judged after this,
