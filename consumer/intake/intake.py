@@ -4,7 +4,8 @@ Nothing leaves this thread before its offset is committed. If the process dies
 - after the poll: nothing happened, Kafka redelivers;
 - after the wait record, where one is wanted (`consumer.features.waits`): the same, and who reads it
   again writes it again;
-- after ACCEPTED: the same, the status names a dead worker and reads as LOST;
+- after ACCEPTED is sent, whose answer is read after the commit: the same, the status names a dead
+  worker and reads as LOST;
 - after the commit: the request is LOST, nobody claimed it, a resend is safe; one with a wait record
   goes on at a peer.
 
@@ -15,7 +16,8 @@ as may wait for their keys; the others are read on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, receive
@@ -39,7 +41,6 @@ log = EventLog("onceward.intake")
 POLL_S = 0.25
 FULL_WAIT_S = 0.25
 MAX_RECORDS = 500
-SPACING_S = 0.01
 FEW_RECORDS = 16
 AWAY_PAUSE_S = 1.0
 DROPPED_PAUSE_S = 0.2
@@ -106,7 +107,7 @@ class Intake(KafkaThread):
                 return
             if self._stopping.is_set():
                 return  # the room is that of requests which were given up
-            self._space_out()
+            self._space_out(source.spacing_s)
             # In this order: a topic that is found to have room for its keys now adds at most one
             # buffer, even if the buffer is emptied meanwhile.
             most = self._most
@@ -149,13 +150,12 @@ class Intake(KafkaThread):
         # Half of the room at once: fewer, larger commits than one by one.
         return self._buffer.wait_for_room(FULL_WAIT_S, at_least=max(1, self._buffer.limit // 2))
 
-    def _space_out(self) -> None:
+    def _space_out(self, spacing_s: float) -> None:
         """Let a few records come together when they come in quick succession.
 
-        A poll and its commit cost milliseconds of kafka-python, for one record as for many: at
-        200/s, one by one, they would take the processor from the handlers.
+        At 200/s, one by one, polls and commits would take the processor from the handlers.
         """
-        left_s = self._taken_s + SPACING_S - monotonic_s()
+        left_s = self._taken_s + spacing_s - monotonic_s()
         if left_s > 0 and self._taken < FEW_RECORDS:
             self._stopping.wait(left_s)
 
@@ -177,8 +177,9 @@ class Intake(KafkaThread):
         self._stays = any(not isinstance(one, Delivery) or lane_of(one) is None for one in received)
         # While Redis is slow or away the commit does not wait for it, and whoever dies then leaves
         # PENDING behind instead of LOST: its client resends later, and as safely.
-        received = self._accepted(received)
-        covered = self._commit(source, [one.record for one in received])
+        with self._accepting(received) as marked:
+            covered = self._commit(source, [one.record for one in received])
+        received = marked
         kept = [one for one in received if _is_covered(one, covered)]
         self._unsure.forget(kept)
         if len(kept) < len(received):
@@ -204,15 +205,17 @@ class Intake(KafkaThread):
             received.append(one)
         return received
 
-    def _accepted(self, received: list[Received]) -> list[Received]:
-        """Tell that these were read, and return them marked where Redis knows a run of one."""
+    @contextmanager
+    def _accepting(self, received: Sequence[Received]) -> Iterator[list[Received]]:
+        """Tell that these were read while the block runs; after it the list has them, marked where
+        Redis knows a run of one."""
         valid = _valid(received)
-        if not valid:
-            return received
-        answers = self._status_writer.tell_now(
+        marked: list[Received] = []
+        with self._status_writer.telling(
             [status_messages.accepted(one, worker_id=self._worker_id) for one in valid]
-        )
-        return _marked(received, _known_among(valid, answers))
+        ) as answers:
+            yield marked
+        marked += _marked(received, _known_among(valid, answers))
 
     def _commit(self, source: KafkaSource, records: Sequence[Record]) -> Mapping[Partition, int]:
         """Return the committed offset of each partition, as far as it is known."""
@@ -295,7 +298,7 @@ def _known_among(
     }
 
 
-def _marked(received: list[Received], known: Mapping[Place, Delivery]) -> list[Received]:
+def _marked(received: Sequence[Received], known: Mapping[Place, Delivery]) -> Sequence[Received]:
     if not known:
         return received
     return [known.get((*one.record[:3],), one) for one in received]

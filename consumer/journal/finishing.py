@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, func, null
+from sqlalchemy import Connection, Update, bindparam, func, null, select
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from consumer.journal.batch import FINISHES, RUNS, STATES
@@ -109,14 +109,17 @@ def mark_published(connection: Connection, group: str, published: Sequence[Publi
 @lru_cache
 def _finish(dialect: str) -> ReturningUpdate[Any]:
     batch = FINISHES.source(dialect)
+    # One reading for both: PostgreSQL's clock goes on within a statement.
+    clock = select(now_ms().label("now")).subquery("clock")
     taken = ("state", "code", "message", "result", "resend")
     return (
         update_runs(batch, bindparam("found"))
+        .where(clock.c.now.is_not(None))
         .values(
-            finished_at=now_ms(),
+            finished_at=clock.c.now,
             published_at=null(),
             # Null without a delay.
-            due_at=now_ms() + batch.c.delay_ms,
+            due_at=clock.c.now + batch.c.delay_ms,
             **{name: batch.c[name] for name in taken},
         )
         .returning(request.c.request_id, request.c.generation, request.c.due_at)

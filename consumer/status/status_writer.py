@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from consumer.journal import Published, Row
 from consumer.status.availability import ServerOutage
@@ -18,6 +19,7 @@ from feedback.clock import epoch_ms, monotonic_s
 from feedback.doubling import doubled
 from feedback.errors import RedisRefused, RedisUnavailable
 from feedback.logs import EventLog
+from feedback.redis.sent_write import SentWrite
 from feedback.redis.split_batch import BATCH, write_apart
 from feedback.redis.store import StatusStore
 from feedback.status import BEFORE_CLAIM, FINAL, RefusalReason, State
@@ -73,7 +75,7 @@ class StatusWriter:
         self._stopping = False
         self._failures = 0
         self._retry_at_s = 0.0
-        self._took_s = 0.0
+        self._took_s = self._sending_s = 0.0
         self._thread = threading.Thread(
             target=self._run, name="onceward-status_writer", daemon=True
         )
@@ -102,26 +104,60 @@ class StatusWriter:
             if self._untold.add_running(rows, monotonic_s() + RUNNING_AFTER_S):
                 self._changed.notify_all()
 
-    def tell_now(self, writes: Sequence[StatusWrite]) -> list[Refused | None]:
-        """Tell in the caller's thread while Redis answers promptly, else take over like `tell`.
+    @contextmanager
+    def telling(self, writes: Sequence[StatusWrite]) -> Iterator[list[Refused | None]]:
+        """Tell in the caller's thread while the block runs; take over like `tell` where Redis does
+        not answer promptly.
 
-        Returns the answer of Redis to each; nothing where there is none yet.
+        The statuses are sent before the block. After it the list has the answer of Redis to each;
+        it stays empty where there is none yet.
         """
+        answers: list[Refused | None] = []
+        if not writes:
+            yield answers
+            return
+        sent = self._sent(writes)
+        try:
+            yield answers
+        except BaseException:
+            if sent is not None:
+                sent.abandon()
+            raise
+        if sent is not None:
+            answers += self._answers(sent, writes)
+
+    def _sent(self, writes: Sequence[StatusWrite]) -> SentWrite | None:
         if self.redis_slow:
             self.tell(writes)
-            return []
+            return None
         began_s = monotonic_s()
         try:
-            answers = self._store.write(writes, look_at=epoch_ms() + self._look_after_ms)
-        except RedisRefused:
+            sent = self._store.send(writes, look_at=epoch_ms() + self._look_after_ms)
+        except (RedisRefused, RedisUnavailable) as error:
+            self._leave_to_thread(writes, error)
+            return None
+        self._sending_s = monotonic_s() - began_s
+        return sent
+
+    def _answers(self, sent: SentWrite, writes: Sequence[StatusWrite]) -> list[Refused | None]:
+        began_s = monotonic_s()
+        try:
+            answers = sent.answers()
+        except (RedisRefused, RedisUnavailable) as error:
+            self._leave_to_thread(writes, error)
+            return []
+        # Without the block: Kafka may be slow where Redis is not.
+        self._took_s = self._sending_s + monotonic_s() - began_s
+        return answers
+
+    def _leave_to_thread(
+        self, writes: Sequence[StatusWrite], error: RedisRefused | RedisUnavailable
+    ) -> None:
+        if isinstance(error, RedisRefused):
             self.tell(writes)  # they are told one by one
-        except RedisUnavailable as error:
-            with self._changed:
-                self._fail(writes, error)
-        else:
-            self._took_s = monotonic_s() - began_s
-            return answers
-        return []
+            return
+        with self._changed:
+            self._fail(writes, error)
 
     def take_told(self) -> list[Published]:
         """Return the journal states that Redis has since the last call."""

@@ -18,6 +18,10 @@ class Engine(NamedTuple):
     """What a library makes of our connections.
 
     The clients' senders are not of it: `feedback.kafka.sending` says why.
+
+    Attributes:
+        spacing_s: how long a member that reads few records may wait for more: a poll and its commit
+            cost as much processor for one record as for many, and with one library milliseconds.
     """
 
     name: str
@@ -28,3 +32,4 @@ class Engine(NamedTuple):
     fences: Callable[[KafkaSection], Fences]
     rights: Callable[[KafkaSection, float], RightsProbe]
     silences: Callable[[KafkaSection], SilenceProbe]
+    spacing_s: float

@@ -50,6 +50,7 @@ class KafkaSource:
         is_away: no broker answered at the last poll.
         is_joined: the group was stable with this member in it at the last poll.
         owned: the partitions that this member had then; a new set each time.
+        spacing_s: see `Engine`.
         unclaimed: called with partitions that are taken away, in kafka-python's thread; returns the
             offsets from which the next owner has to read them again.
     """
@@ -76,7 +77,9 @@ class KafkaSource:
         self.unclaimed: Unclaimed = nothing_unclaimed
         self._coordinated_s = monotonic_s()
         owner = PartitionOwner(self._stay_paused, self._give_up, self._given_up)
-        self._member = engine_of(settings).member(settings, topics, owner)
+        engine = engine_of(settings)
+        self.spacing_s = engine.spacing_s
+        self._member = engine.member(settings, topics, owner)
 
     def missing(self, topics: Sequence[str]) -> list[str]:
         """Return those of the topics that do not exist.

@@ -2,6 +2,7 @@
 
 - `store` for threads and `async_store` for asyncio make the calls of `store_calls`;
   `request_coalescing` makes the calls of many tasks one, `split_batch` finds the write at fault.
+- `sent_write` is a write whose answers are read later.
 - `status_script` is the status rule as Lua, `script_call` makes the arguments of one call.
 - `events` and `async_events` wait for a change; `deadlines` is the set of open requests.
 - `server` and `sockets` are the connection; `memory` says how far back Redis remembers.

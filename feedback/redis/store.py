@@ -19,6 +19,7 @@ from feedback.errors import SettingsError
 from feedback.observer import Observer, observed
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import KEEP, LOOK, RedisMemory, decode_look
+from feedback.redis.sent_write import SentScript, SentWrite
 from feedback.redis.server import RedisSettings, execute, guarded
 from feedback.redis.status_script import FORGET, PLACE, SCRIPT, UNPLACED
 from feedback.redis.store_calls import StoreCalls, holders_of
@@ -109,6 +110,27 @@ class StatusStore(StoreCalls):
             pipe = self.redis.pipeline(transaction=False)
             self.fill_write(pipe, writes, look_at=look_at)
             (replies,) = self._execute(pipe)
+        return self._answers(writes, replies)
+
+    def send(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> SentWrite:
+        """Send a batch of statuses as `write` does, and let the caller read the answers later.
+
+        Raises:
+            RedisRefused: one of the writes is at fault.
+            RedisUnavailable: as for `write`.
+        """
+        with guarded():
+            script = SentScript(self.redis)
+            self.fill_write(script, writes, look_at=look_at)
+        return SentWrite(
+            script,
+            answers_of=lambda replies: refusals_of(self._answers(writes, replies)),
+            write_again=lambda: self.write(writes, look_at=look_at),
+        )
+
+    def _answers(
+        self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]
+    ) -> list[Answer]:
         if UNPLACED in replies:
             self._place(writes, replies)
         return [decode_answer(reply) for reply in replies]

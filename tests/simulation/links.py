@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class SimulatedSource:
     """A member of the group that reads and commits."""
 
+    spacing_s = 0.0
+
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from feedback.errors import RedisUnavailable
 from feedback.records.stored_payload import StoredPayload
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Found = TypeVar("Found")
+
+
+class SentAnswers(NamedTuple):
+    """A `SentWrite` that is answered."""
+
+    given: list[Refused | None]
+
+    def answers(self) -> list[Refused | None]:
+        """Return them."""
+        return self.given
+
+    def abandon(self) -> None:
+        """Nothing is under way."""
 
 
 class SimulatedStore:
@@ -48,6 +61,10 @@ class SimulatedStore:
     ) -> list[Refused | None]:
         """Tell a batch of statuses."""
         return refusals_of(self.replace(writes, look_at=look_at))
+
+    def send(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> SentAnswers:
+        """Tell a batch of statuses. A lost answer is known at once: nobody minds when."""
+        return SentAnswers(self.write(writes, look_at=look_at))
 
     def replace(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> list[Answer]:
         """Tell a batch of statuses, and say what a next attempt took the place of."""

@@ -155,7 +155,9 @@ class BatchIntake(Intake, Feature):
         self._batch = self._receive(records)
         # It is not committed, so a worker that dies here loses nothing. But its last owner may have
         # run some of it, and Redis says so.
-        self._batch = self._accepted(self._batch)
+        with self._accepting(self._batch) as marked:
+            pass  # it commits when they have ended
+        self._batch = marked
         self._running = [*self._batch]
         self._buffer.put(self._batch)
         self._wake()

@@ -44,6 +44,7 @@ def confluent(rest: Engine) -> Engine:
         reader=reader,
         administrator=administrator,
         producer=ConfluentProducer,
+        spacing_s=0.0,
     )
 
 

@@ -20,4 +20,5 @@ KAFKA_PYTHON = Engine(
     fences=KafkaPythonFences,
     rights=KafkaPythonRights,
     silences=KafkaPythonSilences,
+    spacing_s=0.01,
 )

@@ -57,4 +57,5 @@ def engine_in_memory(broker: MemoryBroker) -> Engine:
         fences=lambda _: MemoryFences(broker),
         rights=lambda _, timeout_s: MemoryRightsProbe(broker, timeout_s),
         silences=lambda _: MemorySilences(broker),
+        spacing_s=0.0,
     )

@@ -18,12 +18,8 @@ from tests.bench.road.marks import Ids, marked
 
 def mark_worker() -> None:
     """Let intake, loop, journal, pool and status writer of this process write marks."""
-    marked(
-        Intake,
-        "_accepted",
-        before=lambda received: [("polled", _deliveries(received))],
-        after=lambda _, received: [("accepted", _deliveries(received))],
-    )
+    marked(Intake, "_receive", after=lambda received, _: [("polled", _deliveries(received))])
+    marked(StatusStore, "send", after=lambda _, writes, **__: [("accepted", _named(writes))])
     marked(Buffer, "put", before=lambda received: [("committed", _deliveries(received))])
     marked(
         Journal,

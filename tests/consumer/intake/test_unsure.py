@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ HERE = ("payments", 3)
 
 class Source:
     """A partition with records 0 to 2, whose commits are made and not answered."""
+
+    spacing_s = 0.0
 
     def __init__(self) -> None:
         self.owned: frozenset[Partition] = frozenset({HERE})
@@ -94,8 +97,9 @@ class Source:
 class Statuses:
     """Tells nobody."""
 
-    def tell_now(self, statuses: object) -> list[None]:
-        return []
+    @contextmanager
+    def telling(self, statuses: object) -> Iterator[list[None]]:
+        yield []
 
     def tell(self, statuses: object) -> None:
         """Hear of what was given up."""

@@ -12,8 +12,10 @@ from fakeredis import FakeRedis, FakeServer
 from consumer.journal import Finish, Published, Row
 from consumer.status import status_backlog as untold
 from consumer.status import status_messages
-from consumer.status.status_writer import RUNNING_AFTER_S, StatusWriter
+from consumer.status.status_writer import RUNNING_AFTER_S, SLOW_S, StatusWriter
+from feedback.errors import RedisUnavailable
 from feedback.logs import event_of
+from feedback.redis.sent_write import SentWrite
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import State
@@ -280,28 +282,72 @@ def test_what_waits_is_bounded_in_bytes_as_well(
     assert told == ["r7", "r8", "r9", "r10"]
 
 
-def test_what_is_told_now_is_there_when_it_returns_and_the_resender_looks_at_it(
+def test_what_is_told_meanwhile_is_on_its_way_before_and_the_resender_looks_at_it(
     status_writer: StatusWriter, store: StatusStore
 ) -> None:
     status_writer.start()
-    status_writer.tell_now([status_messages.accepted(delivery("a"), worker_id="me")])
-    assert store.read("a").offset == 17
+    store.write([succeeded("b")])  # the script is known
+    with status_writer.telling(
+        [status_messages.accepted(delivery("a"), worker_id="me")]
+    ) as answers:
+        assert eventually(lambda: store.read("a").offset == 17, timeout_s=LIMIT_S)
+    assert answers == [None]
     assert store.redis.zscore(store.deadlines_key, "a")
 
 
-def test_what_is_told_now_while_redis_is_away_is_told_later_without_waiting_for_it(
+def test_what_is_told_meanwhile_while_redis_is_away_is_told_later_without_waiting_for_it(
     status_writer: StatusWriter, store: StatusStore, server: FakeServer
 ) -> None:
     server.connected = False
-    status_writer.tell_now([status_messages.accepted(delivery("a"), worker_id="me")])
-    assert status_writer.redis_slow
-    status_writer.tell_now([status_messages.accepted(delivery("b"), worker_id="me")])
+    for name in ("a", "b"):
+        with status_writer.telling(
+            [status_messages.accepted(delivery(name), worker_id="me")]
+        ) as none:
+            assert status_writer.redis_slow
+        assert not none
     status_writer.tell([succeeded("a")])
     server.connected = True
     status_writer.start()
     assert eventually(lambda: status_writer.is_all_told, timeout_s=LIMIT_S)
     assert (state_of(store, "a"), state_of(store, "b")) == (State.SUCCEEDED, State.LOST)
     assert store.redis.zscore(store.deadlines_key, "b")
+
+
+def test_a_redis_that_goes_away_meanwhile_is_told_later(
+    status_writer: StatusWriter, store: StatusStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(sent: SentWrite) -> None:
+        sent.abandon()
+        raise RedisUnavailable("cut")
+
+    monkeypatch.setattr(SentWrite, "answers", cut)
+    is_slow = [status_writer.redis_slow]
+    with status_writer.telling([status_messages.accepted(delivery("a"), worker_id="me")]) as none:
+        is_slow.append(status_writer.redis_slow)
+    is_slow.append(status_writer.redis_slow)
+    status_writer.start()
+    assert eventually(lambda: status_writer.is_all_told, timeout_s=LIMIT_S)
+    assert [*is_slow, status_writer.redis_slow] == [False, False, True, False]
+    assert not none
+
+
+def test_a_slow_kafka_makes_no_slow_redis(status_writer: StatusWriter) -> None:
+    status_writer.start()
+    with status_writer.telling([status_messages.accepted(delivery("a"), worker_id="me")]):
+        time.sleep(SLOW_S * 1.5)
+    assert not status_writer.redis_slow
+
+
+def test_a_block_that_fails_leaves_no_answer_behind(
+    status_writer: StatusWriter, store: StatusStore
+) -> None:
+    status_writer.start()
+    with (
+        pytest.raises(ZeroDivisionError),
+        status_writer.telling([status_messages.accepted(delivery("a"), worker_id="me")]),
+    ):
+        raise ZeroDivisionError
+    assert store.read("b").state is State.UNKNOWN
 
 
 def test_an_outage_is_one_line_when_it_begins_and_one_when_it_ends(

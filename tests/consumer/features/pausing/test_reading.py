@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 
@@ -25,6 +26,8 @@ STOP = PauseRow("payments", "r", 1, "somebody")
 
 class Source:
     """A topic with one record more at each poll, whether it is left or not."""
+
+    spacing_s = 0.0
 
     def __init__(self) -> None:
         self.left: list[frozenset[str]] = []
@@ -67,9 +70,10 @@ class Source:
 class StatusWriter:
     """Tells nobody."""
 
-    def tell_now(self, statuses: object) -> list[None]:
+    @contextmanager
+    def telling(self, statuses: object) -> Iterator[list[None]]:
         """Hear of what came in, and know nothing of it."""
-        return []
+        yield []
 
 
 class Scene:
