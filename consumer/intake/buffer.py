@@ -18,12 +18,16 @@ class Buffer:
     Args:
         limit: requests, more than 0.
         observers: hear of deliveries, and that something is taken.
+
+    Attributes:
+        arriving: requests that are committed and not put yet; `put` empties it.
     """
 
     def __init__(self, limit: int, observers: Sequence[Observer] = ()) -> None:
         self.limit = limit
         self._observers = observers
         self._waiting: deque[Received] = deque()
+        self.arriving: Sequence[Received] = ()
         self._room = threading.Condition()
 
     def __len__(self) -> int:
@@ -36,15 +40,16 @@ class Buffer:
 
     @property
     def waiting(self) -> list[Received]:
-        """The waiting requests, the oldest first; a copy."""
+        """The waiting requests, the oldest first, those behind them that arrive; a copy."""
         with self._room:
-            return list(self._waiting)
+            return [*self._waiting, *self.arriving]
 
     def put(self, received: Iterable[Received]) -> None:
         """Add requests behind those that wait."""
         those = list(received)
         with self._room:
             self._waiting.extend(those)
+            self.arriving = ()
         if self._observers:
             for topic, count in Counter(one.record.topic for one in those).items():
                 for one in self._observers:

@@ -5,7 +5,8 @@ Nothing leaves this thread before its offset is committed. If the process dies
 - after the wait record, where one is wanted (`consumer.features.waits`): the same, and who reads it
   again writes it again;
 - after ACCEPTED is sent, whose answer is read after the commit: the same, the status names a dead
-  worker and reads as LOST;
+  worker and reads as LOST. Only a Redis that has just restarted, and does not know the script, has
+  not written it then;
 - after the commit: the request is LOST, nobody claimed it, a resend is safe; one with a wait record
   goes on at a peer.
 
@@ -179,6 +180,8 @@ class Intake(KafkaThread):
         # PENDING behind instead of LOST: its client resends later, and as safely.
         with self._accepting(received) as marked:
             covered = self._commit(source, [one.record for one in received])
+            # A rebalance on kafka-python's thread looks for them while Redis is awaited.
+            self._buffer.arriving = [one for one in received if _is_covered(one, covered)]
         received = marked
         kept = [one for one in received if _is_covered(one, covered)]
         self._unsure.forget(kept)

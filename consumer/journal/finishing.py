@@ -108,18 +108,17 @@ def mark_published(connection: Connection, group: str, published: Sequence[Publi
 
 @lru_cache
 def _finish(dialect: str) -> ReturningUpdate[Any]:
-    batch = FINISHES.source(dialect)
-    # One reading for both: PostgreSQL's clock goes on within a statement.
-    clock = select(now_ms().label("now")).subquery("clock")
+    source = FINISHES.source(dialect)
+    # One reading for both times of a row: PostgreSQL's clock goes on within a statement.
+    batch = select(*source.c, now_ms().label("now")).subquery("ended")
     taken = ("state", "code", "message", "result", "resend")
     return (
         update_runs(batch, bindparam("found"))
-        .where(clock.c.now.is_not(None))
         .values(
-            finished_at=clock.c.now,
+            finished_at=batch.c.now,
             published_at=null(),
             # Null without a delay.
-            due_at=clock.c.now + batch.c.delay_ms,
+            due_at=batch.c.now + batch.c.delay_ms,
             **{name: batch.c[name] for name in taken},
         )
         .returning(request.c.request_id, request.c.generation, request.c.due_at)

@@ -75,7 +75,7 @@ class StatusWriter:
         self._stopping = False
         self._failures = 0
         self._retry_at_s = 0.0
-        self._took_s = self._sending_s = 0.0
+        self._took_s = 0.0
         self._thread = threading.Thread(
             target=self._run, name="onceward-status_writer", daemon=True
         )
@@ -130,24 +130,20 @@ class StatusWriter:
         if self.redis_slow:
             self.tell(writes)
             return None
-        began_s = monotonic_s()
         try:
-            sent = self._store.send(writes, look_at=epoch_ms() + self._look_after_ms)
+            return self._store.send(writes, look_at=epoch_ms() + self._look_after_ms)
         except (RedisRefused, RedisUnavailable) as error:
             self._leave_to_thread(writes, error)
             return None
-        self._sending_s = monotonic_s() - began_s
-        return sent
 
     def _answers(self, sent: SentWrite, writes: Sequence[StatusWrite]) -> list[Refused | None]:
-        began_s = monotonic_s()
         try:
             answers = sent.answers()
         except (RedisRefused, RedisUnavailable) as error:
             self._leave_to_thread(writes, error)
             return []
         # Without the block: Kafka may be slow where Redis is not.
-        self._took_s = self._sending_s + monotonic_s() - began_s
+        self._took_s = sent.waited_s
         return answers
 
     def _leave_to_thread(

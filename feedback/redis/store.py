@@ -15,6 +15,7 @@ from typing import Any, cast
 from redis import Redis
 from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
+from feedback.clock import monotonic_s
 from feedback.errors import SettingsError
 from feedback.observer import Observer, observed
 from feedback.records.stored_payload import StoredPayload
@@ -119,6 +120,7 @@ class StatusStore(StoreCalls):
             RedisRefused: one of the writes is at fault.
             RedisUnavailable: as for `write`.
         """
+        began_s = monotonic_s()
         with guarded():
             script = SentScript(self.redis)
             self.fill_write(script, writes, look_at=look_at)
@@ -126,7 +128,14 @@ class StatusStore(StoreCalls):
             script,
             answers_of=lambda replies: refusals_of(self._answers(writes, replies)),
             write_again=lambda: self.write(writes, look_at=look_at),
+            waited_s=monotonic_s() - began_s,
+            took=self._took,
         )
+
+    def _took(self, seconds: float) -> None:
+        # No `begins`: an intake that writes is no sign that the thread of statuses lives.
+        for one in self._observers:
+            one.took("status", seconds)
 
     def _answers(
         self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from feedback.errors import RedisUnavailable
 from feedback.records.stored_payload import StoredPayload
@@ -18,17 +19,27 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 
-class SentAnswers(NamedTuple):
-    """A `SentWrite` that is answered."""
+class SimulatedSentWrite:
+    """See `SentWrite`.
 
-    given: list[Refused | None]
+    Args:
+        arrive: does the write. It arrives at once, or not before it is asked for its answers, and
+            then not at all if the process has died meanwhile.
+        at_once: which of the two.
+    """
+
+    waited_s = 0.0
+
+    def __init__(self, arrive: Callable[[], list[Refused | None]], *, at_once: bool) -> None:
+        self._arrive = arrive
+        self._given = arrive() if at_once else None
 
     def answers(self) -> list[Refused | None]:
-        """Return them."""
-        return self.given
+        """Return the answers."""
+        return self._arrive() if self._given is None else self._given
 
     def abandon(self) -> None:
-        """Nothing is under way."""
+        """Nobody reads them."""
 
 
 class SimulatedStore:
@@ -62,9 +73,13 @@ class SimulatedStore:
         """Tell a batch of statuses."""
         return refusals_of(self.replace(writes, look_at=look_at))
 
-    def send(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> SentAnswers:
-        """Tell a batch of statuses. A lost answer is known at once: nobody minds when."""
-        return SentAnswers(self.write(writes, look_at=look_at))
+    def send(
+        self, writes: Sequence[StatusWrite], *, look_at: int | None = None
+    ) -> SimulatedSentWrite:
+        """Send a batch of statuses, and tell how it went when that is asked for."""
+        return SimulatedSentWrite(
+            lambda: self.write(writes, look_at=look_at), at_once=random.random() < 0.5
+        )
 
     def replace(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> list[Answer]:
         """Tell a batch of statuses, and say what a next attempt took the place of."""

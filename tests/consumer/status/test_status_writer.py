@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,8 @@ from consumer.status import status_messages
 from consumer.status.status_writer import RUNNING_AFTER_S, SLOW_S, StatusWriter
 from feedback.errors import RedisUnavailable
 from feedback.logs import event_of
+from feedback.redis import sent_write
+from feedback.redis import store as store_module
 from feedback.redis.sent_write import SentWrite
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
@@ -331,11 +334,27 @@ def test_a_redis_that_goes_away_meanwhile_is_told_later(
     assert not none
 
 
-def test_a_slow_kafka_makes_no_slow_redis(status_writer: StatusWriter) -> None:
+def test_a_slow_kafka_makes_no_slow_redis(
+    status_writer: StatusWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     status_writer.start()
+    now_s = 0.0
+    for module in (store_module, sent_write):
+        monkeypatch.setattr(module, "monotonic_s", lambda: now_s)
     with status_writer.telling([status_messages.accepted(delivery("a"), worker_id="me")]):
-        time.sleep(SLOW_S * 1.5)
+        now_s = 2 * SLOW_S
     assert not status_writer.redis_slow
+
+
+def test_a_redis_whose_answer_takes_long_is_slow(
+    status_writer: StatusWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status_writer.start()
+    times_s = itertools.count(step=2 * SLOW_S)
+    monkeypatch.setattr(sent_write, "monotonic_s", lambda: next(times_s))
+    with status_writer.telling([status_messages.accepted(delivery("a"), worker_id="me")]):
+        assert not status_writer.redis_slow
+    assert status_writer.redis_slow
 
 
 def test_a_block_that_fails_leaves_no_answer_behind(

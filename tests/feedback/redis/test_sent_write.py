@@ -85,8 +85,11 @@ def test_redis_gets_what_was_sent_by_a_process_that_died_at_once(
     store.write([a_write(State.PENDING, "b")])  # the script is known
     child = os.fork()
     if child == 0:
-        StatusStore(connect(settings), group, settings).send([a_write(State.PENDING, "a")])
-        os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            StatusStore(connect(settings), group, settings).send([a_write(State.PENDING, "a")])
+        finally:
+            # However it went: this process does not go on as a second pytest.
+            os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert eventually(lambda: store.read("a").state is State.PENDING)
     store.close()
