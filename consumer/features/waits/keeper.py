@@ -145,6 +145,10 @@ class WaitKeeper(KafkaThread):
         taking = table.apply(record.offset, said)
         if taking is None or isinstance(said, Tombstone):
             return
+        if taking is Taking.STRAY:
+            log.info("wait.stray", request_id=said.request_id, generation=said.generation)
+            self._ends.ended_before(said, partition[1])
+            return
         asked = self._asked.pop((partition, said.request_id))
         known = table.of(said.request_id)
         match taking:
@@ -171,6 +175,8 @@ class WaitKeeper(KafkaThread):
         if room <= 0 or is_early or self._stopping.is_set():
             return
         self._looked_s = now_s
+        for partition, table in self._tables.items():
+            table.is_current = table.is_current or source.is_read(partition)
         tables = {
             partition: table
             for partition, table in self._tables.items()
