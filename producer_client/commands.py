@@ -156,7 +156,7 @@ def wait(
     check_request_id(request_id)
     with Client(settings) as client:
         if no_resend:
-            lost_s = settings.client.resend_after_s
+            lost_s = max(settings.client.resend_after_s, 2 * settings.redis.heartbeat_ttl_s)
             found = watch(client, request_id, timeout_s=timeout_s, lost_s=lost_s)
         else:
             found = client.wait(request_id, timeout_s=timeout_s)

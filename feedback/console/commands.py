@@ -6,9 +6,10 @@ import errno
 import getpass
 import json
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -48,11 +49,23 @@ def _closed_output() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
+        if not _nobody_reads():
+            raise  # it was another pipe
         raise _OutputClosed from error
     except SystemExit as error:
+        # By rich, which has put an empty device in the place of the output.
         if isinstance(error.__context__, BrokenPipeError):
             raise _OutputClosed from error
         raise
+
+
+def _nobody_reads() -> bool:
+    """Return whether the other end of the output, or of that for errors, is closed."""
+    ends = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # that of a test has no descriptor
+            ends.register(stream.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in ends.poll(0))
 
 
 class _Ending(click.Command):

@@ -175,13 +175,12 @@ class WaitKeeper(KafkaThread):
         if room <= 0 or is_early or self._stopping.is_set():
             return
         self._looked_s = now_s
+        tables: dict[Partition, Table] = {}
         for partition, table in self._tables.items():
-            table.is_current = table.is_current or source.is_read(partition)
-        tables = {
-            partition: table
-            for partition, table in self._tables.items()
-            if self._is_ours(partition) and source.is_read(partition)
-        }
+            # Nothing is asked about a paused topic: a refusal would hinder all others.
+            if self._is_ours(partition) and source.is_read(partition):
+                table.is_current = True
+                tables[partition] = table
         gone = self._gone(set().union(*(table.holders() for table in tables.values())), now_s)
         now_ms = epoch_ms()
         for partition, table in tables.items():

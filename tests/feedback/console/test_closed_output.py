@@ -47,3 +47,12 @@ def test_a_command_that_nobody_reads_is_cut_and_says_nothing(argv: tuple[str, ..
 
 def test_an_error_that_nobody_reads_keeps_its_code() -> None:
     assert ended("-m", "onceward", "--nope", hears_errors=False) == (ExitCode.USAGE, b"")
+
+
+def test_another_pipe_that_breaks_is_a_fault_of_ours() -> None:
+    broken = RICH.replace('Console().print("a table")', "raise BrokenPipeError")
+    process = subprocess.run(
+        [sys.executable, "-c", broken], capture_output=True, timeout=LIMIT_S, check=False
+    )
+    assert process.returncode == ExitCode.INTERNAL
+    assert b"BrokenPipeError" in process.stderr
