@@ -14,7 +14,8 @@ Kafka (`feedback.kafka`) → a wait listens for its events and resends when `res
 - `submission`: a request to send, made ready, and the result of its sending.
 - `resending`: decides when a waiting client or the resender sends again; pure.
 - `owner`: the process that a client belongs to.
-- `commands`, `outbox_commands`: `onceward-client`; `jsonl` reads its lines.
+- `commands`, `outbox_commands`: `onceward-client`; `jsonl` reads its lines, and `watching` waits
+  for what others send again.
 - `outbox/`: requests written in the caller's own transaction, or after Kafka failed to take them.
   They stay there until a relay has sent them.
 

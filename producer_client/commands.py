@@ -40,6 +40,7 @@ from producer_client.resender import Resender
 from producer_client.resends import Resent
 from producer_client.service import run_once, serve
 from producer_client.submission import SendResult, Submission
+from producer_client.watching import watch
 
 
 @click.group(cls=Group)
@@ -141,7 +142,7 @@ def status(config: str | None, as_json: bool, request_ids: tuple[str, ...]) -> i
 @json_option
 @click.argument("request_id")
 @click.option("--timeout", "timeout_s", type=float, help="Seconds; default: as long as it takes.")
-@click.option("--no-resend", is_flag=True, help="Only watch.")
+@click.option("--no-resend", is_flag=True, help="Only watch; end with 1 if it stays LOST.")
 def wait(
     config: str | None, as_json: bool, request_id: str, timeout_s: float | None, no_resend: bool
 ) -> int:
@@ -151,8 +152,14 @@ def wait(
     Example:
       onceward-client wait order-7 --timeout 60
     """
-    with Client(settings_of(config, needs=OF_A_GROUP)) as client:
-        found = client.wait(check_request_id(request_id), timeout_s=timeout_s, resend=not no_resend)
+    settings = settings_of(config, needs=OF_A_GROUP)
+    check_request_id(request_id)
+    with Client(settings) as client:
+        if no_resend:
+            lost_s = max(settings.client.resend_after_s, 2 * settings.redis.heartbeat_ttl_s)
+            found = watch(client, request_id, timeout_s=timeout_s, lost_s=lost_s)
+        else:
+            found = client.wait(request_id, timeout_s=timeout_s)
     print_status(found, as_json=as_json)
     return int(ExitCode.BAD_ANSWER if _is_bad(found) else ExitCode.FINE)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -31,9 +33,11 @@ _COLOURS = {
 
 
 def console_for(*, stderr: bool = False) -> Console:
-    """Return a console, wide where no terminal cuts its lines."""
+    """Return a console, wide where neither a terminal nor `COLUMNS` cuts its lines."""
     console = Console(stderr=stderr, highlight=False)
-    return console if console.is_terminal else Console(width=FREE_WIDTH, highlight=False)
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        return console
+    return Console(width=FREE_WIDTH, highlight=False)
 
 
 def list_page(tally: Tally, *, width: int, doubts: int = 0, now: int) -> RenderableType:

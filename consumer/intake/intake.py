@@ -31,6 +31,7 @@ from consumer.intake.unsure import UnsureRecords
 from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.errors import TopicAbsent, TopicRefused
 from feedback.kafka.source import CommitFailed, KafkaSource
 from feedback.kafka.values import Partition
 from feedback.logs import EventLog
@@ -257,12 +258,18 @@ class Intake(KafkaThread):
         """Let others have dropped requests that went with their partitions, and nobody reads."""
         if monotonic_s() < self._asks_at_s:
             return
-        try:
-            unread = self._unsure.take_unread(source)
-        except KafkaUnavailable:
-            # Whoever is away, or refuses this, is told of by the next poll or commit.
-            self._asks_at_s = monotonic_s() + AWAY_PAUSE_S
-            return
+        for topic in self._unsure.topics:
+            try:
+                unread = self._unsure.take_unread(source, topic)
+            except KafkaUnavailable as error:
+                # Whoever is away, or refuses this, is told of by the next poll or commit.
+                self._asks_at_s = monotonic_s() + AWAY_PAUSE_S
+                if not isinstance(error, TopicRefused | TopicAbsent):
+                    return  # it would not answer of the others either
+            else:
+                self._read_by_nobody(unread)
+
+    def _read_by_nobody(self, unread: Sequence[Received]) -> None:
         deliveries = _valid(unread)
         if deliveries:
             log.warning("records.unread", count=len(deliveries))

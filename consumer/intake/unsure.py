@@ -58,28 +58,34 @@ class UnsureRecords:
         for place in gone:
             self._parted[place] = self._dropped.pop(place)
 
-    def take_unread(self, source: Positions) -> list[Received]:
-        """Remove and return those of partitions that were taken away that nobody reads again.
+    @property
+    def topics(self) -> list[str]:
+        """The topics with records whose partition was taken away; a copy."""
+        return sorted({place[0] for place in self._parted})
+
+    def take_unread(self, source: Positions, topic: str) -> list[Received]:
+        """Remove and return those of a topic whose partition went and that nobody reads again.
 
         None while the group shares out its partitions: nobody knows whose they will be.
 
         Raises:
             KafkaUnavailable: nobody knows yet; they stay.
         """
-        if not self._parted or not source.is_stable():
+        if not source.is_stable():
             return []
-        partitions = sorted({place[:2] for place in self._parted})
-        committed = source.committed(partitions)
+        parted = {place: one for place, one in self._parted.items() if place[0] == topic}
+        committed = source.committed(sorted({place[:2] for place in parted}))
         back: dict[Place, Received] = {}
         unread: list[Received] = []
-        for place, one in self._parted.items():
+        for place, one in parted.items():
             if 0 <= source.position(place[:2]) <= place[2]:
                 # The partition came back, and is read on from here.
                 back[place] = one
             elif place[2] < committed.get(place[:2], 0):
                 unread.append(one)
         self._dropped |= back
-        self._parted = {}
+        for place in parted:
+            del self._parted[place]
         return unread
 
 

@@ -34,7 +34,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from consumer.journal.clock import now_ms
 from consumer.journal.gone_owners import GoneOwners
 from consumer.journal.history import row_columns
-from consumer.journal.open_requests import open_requests, require_complete
+from consumer.journal.open_requests import by_index, open_requests, require_complete
 from consumer.journal.records import Row
 from consumer.journal.state_literals import CLAIMED, RETRYING
 from consumer.journal.tables import request, worker
@@ -188,7 +188,8 @@ def _unhandled(rows: Table, *, between: bool) -> Select[Any]:
     elsewhere = rows.c.topic.not_in(bindparam("these_topics", expanding=True))
     order = (rows.c.deadline_at,)
     parts = _of_the_dead(rows, columns, elsewhere, order=order, between=between)
-    parts.append(_part(rows, columns, rows.c.state == RETRYING, elsewhere, order=order))
+    waiting = (rows.c.state == RETRYING, elsewhere)
+    parts.append(_part(rows, columns, *waiting, order=order, index="retrying"))
     return _together(parts, "deadline_at")
 
 
@@ -224,13 +225,15 @@ def _part(
     columns: Sequence[ColumnElement[Any]],
     *conditions: ColumnElement[bool],
     order: Sequence[ColumnElement[Any]],
+    index: str = "claimed",
 ) -> Select[Any]:
-    return (
+    wanted = (
         select(*columns)
         .where(rows.c.group == bindparam("this_group"), *conditions, ~sweeper_is_late())
         .order_by(*order)
         .limit(bindparam("most"))
     )
+    return by_index(wanted, rows, index)
 
 
 def _together(parts: Sequence[Select[Any]], *order: str) -> Select[Any]:

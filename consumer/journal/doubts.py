@@ -16,7 +16,7 @@ from consumer.journal import clock
 from consumer.journal.dead_claims import claimed_by_the_dead
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import row_columns
-from consumer.journal.open_requests import open_requests, require_complete
+from consumer.journal.open_requests import by_index, open_requests, require_complete
 from consumer.journal.records import DISOWNED, Row
 from consumer.journal.tables import DOUBT, worker
 
@@ -112,20 +112,21 @@ def count_doubts(connection: Connection, group: str) -> list[DoubtCount]:
 @lru_cache
 def _count(dialect: str) -> Select[Any]:
     rows = open_requests(dialect)
-    return (
+    wanted = (
         select(rows.c.topic, func.count(), clock.once() - func.min(rows.c.finished_at))
         # Its text is that of the index: only open doubts are read.
         .where(rows.c.group == bindparam("this_group"), text(DOUBT))
         .group_by(rows.c.topic)
         .order_by(rows.c.topic)
     )
+    return by_index(wanted, rows, "doubt")
 
 
 @lru_cache
 def _unswept(dialect: str) -> Select[Any]:
     rows = open_requests(dialect)
     first = func.min(rows.c.effect_at)
-    return (
+    wanted = (
         select(rows.c.owner, func.count(), first)
         .where(
             rows.c.group == bindparam("this_group"),
@@ -136,6 +137,7 @@ def _unswept(dialect: str) -> Select[Any]:
         .order_by(first)
         .limit(MOST_OWNERS)
     )
+    return by_index(wanted, rows, "claimed")
 
 
 @lru_cache
@@ -144,12 +146,13 @@ def _page(dialect: str) -> Select[Any]:
     place = rows.c.topic, rows.c.finished_at, rows.c.request_id
     names = ("behind_topic", "behind_time", "behind_id")
     behind = tuple_(*(bindparam(name) for name in names))
-    return (
+    wanted = (
         select(*row_columns(rows))
         .where(rows.c.group == bindparam("this_group"), text(DOUBT), tuple_(*place) > behind)
         .order_by(*place)
         .limit(bindparam("most"))
     )
+    return by_index(wanted, rows, "doubt")
 
 
 _LIVING = (

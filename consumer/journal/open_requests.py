@@ -50,6 +50,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.errors import OpenRequestsUnknown
 from consumer.journal.history import same_request
 from consumer.journal.tables import IS_OPEN, NAME, open_look, request
+from feedback.sql.index_hints import indexed_by
 
 PAGE_ROWS = 2_000
 # Of 8 kB: a slow disk reads them within a statement's time.
@@ -72,6 +73,14 @@ def open_requests(dialect: str) -> Table:
     words, and all of its columns from here.
     """
     return request if dialect == "sqlite" else _VIEW
+
+
+def by_index(wanted: Select[Any], rows: Table, name: str) -> Select[Any]:
+    """Return a query of open requests that reads them by one of `PARTIAL_INDEXES`, on SQLite.
+
+    There the planner may take another one, after `ANALYZE` or for the order, and read all requests.
+    """
+    return indexed_by(wanted, rows, f"onceward_request_{name}")
 
 
 def require_complete(connection: Connection) -> None:

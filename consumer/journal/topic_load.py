@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Select, bindparam, func, select, text
 
 from consumer.journal.group_journal import GroupJournal
-from consumer.journal.open_requests import open_requests, require_complete
+from consumer.journal.open_requests import by_index, open_requests, require_complete
 from consumer.journal.tables import CLAIMED, RETRYING
 
 MOST_ROWS = 50_000
@@ -64,13 +64,13 @@ class TopicLoads(GroupJournal):
 @lru_cache
 def _count(dialect: str, condition: str) -> Select[Any]:
     rows = open_requests(dialect)
-    some = (
+    wanted = (
         select(rows.c.topic, rows.c.due_at)
         # Its text is that of the index.
         .where(rows.c.group == bindparam("this_group"), text(condition))
         .order_by(rows.c.due_at if condition == RETRYING else rows.c.owner)
         .limit(bindparam("most"))
-        .subquery()
     )
+    some = by_index(wanted, rows, "retrying" if condition == RETRYING else "claimed").subquery()
     counted = select(some.c.topic, func.count(), func.min(some.c.due_at))
     return counted.group_by(some.c.topic)

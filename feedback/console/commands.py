@@ -6,11 +6,13 @@ import errno
 import getpass
 import json
 import os
+import select
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -33,6 +35,39 @@ _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC,
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class _OutputClosed(Exception):
+    """Nobody reads the output any more."""
+
+
+@contextmanager
+def _closed_output() -> Iterator[None]:
+    """Say so in our own words: click and rich would end with 1, a bad answer.
+
+    Raises:
+        _OutputClosed: nobody reads what the block writes.
+    """
+    try:
+        yield
+    except BrokenPipeError as error:
+        if not _nobody_reads():
+            raise  # it was another pipe
+        raise _OutputClosed from error
+    except SystemExit as error:
+        # By rich, which has put an empty device in the place of the output.
+        if isinstance(error.__context__, BrokenPipeError):
+            raise _OutputClosed from error
+        raise
+
+
+def _nobody_reads() -> bool:
+    """Return whether the other end of the output, or of that for errors, is closed."""
+    ends = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # that of a test has no descriptor
+            ends.register(stream.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in ends.poll(0))
+
+
 class _Ending(click.Command):
     """A command that ends with the codes of docs: Exit codes."""
 
@@ -42,23 +77,33 @@ class _Ending(click.Command):
         try:
             code = super().main(*args, **kwargs)
         except click.ClickException as error:
-            error.show()
             code = ExitCode.USAGE
-            click.echo(more(code.entry), err=True)
+            _say(error.show)
+            _say(more(code.entry))
         except click.Abort:
             code = ExitCode.CUT
-            click.echo(f"interrupted\n{more(code.entry)}", err=True)
+            _say(f"interrupted\n{more(code.entry)}")
         except OncewardError as error:
+            code = error.exit_code
             # Only our own lists of faults have several lines.
             said = printable(str(error), also="\n")
-            click.echo(f"error: {said}\n{more(error.entry)}", err=True)
-            code = error.exit_code
-        except BrokenPipeError:
-            sys.stderr.close()
-            code = ExitCode.FINE
+            _say(f"error: {said}\n{more(error.entry)}")
+        except _OutputClosed:
+            _discard(sys.stdout)
+            code = ExitCode.CUT
         except Exception as error:
             code = _failed(error)
         sys.exit(int(code or ExitCode.FINE))
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parse the arguments; `--help` writes already."""
+        with _closed_output():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _closed_output():
+            return super().invoke(ctx)
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write where each exit code is explained."""
@@ -74,12 +119,28 @@ class Group(_Ending, click.Group):
     """A group of commands."""
 
 
+def _say(said: str | Callable[[], None]) -> None:
+    """Tell the user, if anybody still reads that: the exit code says it in any case."""
+    try:
+        if callable(said):
+            said()
+        else:
+            click.echo(said, err=True)
+    except BrokenPipeError:
+        _discard(sys.stderr)
+
+
+def _discard(stream: TextIO) -> None:
+    """Let the rest of a stream go nowhere: else Python fails on it at its end, with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _failed(error: Exception) -> ExitCode:
     """Print the failure, as the last line of defence, and return the exit code."""
     if isinstance(error, OSError) and error.filename and error.errno in _NOT_WRITABLE:
         code = ExitCode.NOT_AVAILABLE
         said = printable(f"error: {error.filename}: {error.strerror}")
-        click.echo(f"{said}\n{more(code.entry)}", err=True)
+        _say(f"{said}\n{more(code.entry)}")
         return code
     # A stack for us, a number for the caller.
     logs.configure()

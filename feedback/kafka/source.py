@@ -7,6 +7,7 @@ refused while the others go on, and which topics have gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
@@ -14,7 +15,7 @@ from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
 from feedback.kafka.member import PartitionOwner
 from feedback.kafka.partition_quarantine import SetAside
-from feedback.kafka.values import Partition
+from feedback.kafka.values import Partition, ReadOn
 from feedback.logs import EventLog
 from feedback.observer import Observer, observed
 from feedback.records.envelope import Record
@@ -24,6 +25,7 @@ log = EventLog("onceward.kafka")
 
 # Finding the group's coordinator takes a fraction of a second where a broker answers.
 COORDINATOR_LIMIT_S = 3.0
+READ_ON_EVERY_S = 1.0
 
 
 Unclaimed = Callable[[Collection[Partition]], Mapping[Partition, int]]
@@ -51,6 +53,7 @@ class KafkaSource:
         is_joined: the group was stable with this member in it at the last poll.
         owned: the partitions that this member had then; a new set each time.
         spacing_s: see `Engine`.
+        read_on: how far they were read when a poll last found nothing; a new mapping each time.
         unclaimed: called with partitions that are taken away, in kafka-python's thread; returns the
             offsets from which the next owner has to read them again.
     """
@@ -61,6 +64,9 @@ class KafkaSource:
         self._observers = observers
         self.is_joined = False
         self.owned: frozenset[Partition] = frozenset()
+        self.read_on: Mapping[Partition, ReadOn] = {}
+        self._read_on_s = float("-inf")
+        self._after: dict[Partition, int] = {}
         self._settings = settings
         self._is_paused = False
         self._left: frozenset[str] = frozenset()
@@ -131,10 +137,24 @@ class KafkaSource:
             raise
         self._refused.pop("poll", None)
         self._require_coordinator(bool(records))
-        read = {(one.topic, one.partition) for one in records}
-        self._aside.note_polled(read, now_s=monotonic_s())
+        after = {(one.topic, one.partition): one.offset + 1 for one in records}
+        self._after |= after
+        self._aside.note_polled(after, now_s=monotonic_s())
         self._note_gone()
+        if not records:
+            self._note_read_on()
         return records
+
+    def _note_read_on(self) -> None:
+        now_s = monotonic_s()
+        if now_s - self._read_on_s < READ_ON_EVERY_S:
+            return
+        self._read_on_s = now_s
+        found: dict[Partition, ReadOn] = {}
+        with suppress(KafkaFault):  # which the polls report
+            for one in self._member.assigned():
+                found[one] = ReadOn(self._after.get(one), self._member.position(one))
+        self.read_on = found
 
     def _require_coordinator(self, has_records: bool) -> None:
         """Raise when no broker is there: a poll does not report that, it only finds no records."""
@@ -196,6 +216,7 @@ class KafkaSource:
 
     def rewind(self, offsets: Mapping[Partition, int]) -> None:
         """Read these partitions again from these offsets, if they are still ours."""
+        self._after |= offsets
         self._member.seek(offsets)
 
     def pause(self) -> None:

@@ -20,3 +20,15 @@ class Away(NamedTuple):
 
     reason: str = ""
     fault: SecurityFault | None = None
+
+
+class ReadOn(NamedTuple):
+    """How far a member has read a partition: no record lies between the two offsets.
+
+    Args:
+        after: behind the last record that was read, or where it is read again; None where none was.
+        next: the next to read; -1 where that is not known.
+    """
+
+    after: int | None
+    next: int

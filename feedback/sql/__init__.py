@@ -5,7 +5,7 @@
 - `bounded_connection`: a wait for PostgreSQL that ends. `clock`: the database's own.
 - `stuck_sessions`: ends sessions, and so the locks, of a process that stands still.
 - `faults`: a driver's errors, sorted by the caller's remedy; `errors`: those that we raise instead.
-- `inserting`: inserts for rows that may exist.
+- `inserting`: inserts for rows that may exist. `index_hints`: the index of a query, on SQLite.
 - `versions`: the version of the tables, and one migration at a time.
 
 Senders and status writers do not import it: a process without a database loads no SQLAlchemy.

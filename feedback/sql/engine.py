@@ -20,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from feedback.errors import NotAvailable, SecurityKind, SettingsError
 from feedback.files import new_private_file
 from feedback.security import fault, of_database
+from feedback.sql.index_hints import take_hints
 from feedback.sql.stuck_sessions import end_stuck_sessions
 
 # An execution option: the transaction is one statement, which PostgreSQL commits by itself.
@@ -68,6 +69,7 @@ def open_engine(
             hide_parameters=True,
             connect_args={"timeout": timeout_s, "check_same_thread": False},
         )
+        take_hints(engine)
         _prepare_sqlite(engine, timeout_s, at_connect, section)
         return engine
     try:

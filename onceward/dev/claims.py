@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from feedback.errors import NotAvailable
@@ -32,7 +32,8 @@ def lock_of(address: str) -> Path:
 
 @contextmanager
 def claimed(path: Path, *, subject: str, shared: bool = False) -> Iterator[None]:
-    """Hold a lock within the block. It ends with this process, however that ends.
+    """Hold a lock within the block. It ends with this process, however that ends; only a process
+    that is killed leaves the file behind.
 
     Args:
         subject: the locked thing, for the error.
@@ -41,19 +42,48 @@ def claimed(path: Path, *, subject: str, shared: bool = False) -> Iterator[None]
     Raises:
         AnotherSession: another process has it; names that.
     """
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    lock = _locked(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, subject)
     try:
-        try:
-            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(lock, 4096).decode(errors="replace")
-            raise AnotherSession(
-                f"another `onceward dev` ({holder}) has {subject}: stop it, "
-                "or name other ports in [kafka] bootstrap_servers and [redis] url"
-            ) from None
         if not shared:
             os.truncate(lock, 0)
             os.write(lock, f"pid {os.getpid()} in {Path.cwd()}".encode())
         yield
     finally:
+        _remove(path, lock)
         os.close(lock)
+
+
+def _locked(path: Path, kind: int, subject: str) -> int:
+    """Return the descriptor of the lock's file, which has its name when it is locked.
+
+    Its last holder may remove it between our opening and our lock: then another one has the name.
+    """
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(lock, 4096).decode(errors="replace")
+            os.close(lock)
+            raise AnotherSession(
+                f"another `onceward dev` ({holder}) has {subject}: stop it, "
+                "or name other ports in [kafka] bootstrap_servers and [redis] url"
+            ) from None
+        if _has_name(path, lock):
+            return lock
+        os.close(lock)
+
+
+def _has_name(path: Path, lock: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(lock))
+    except FileNotFoundError:
+        return False
+
+
+def _remove(path: Path, lock: int) -> None:
+    """Remove the file that we hold, if nobody else shares it; one that stays does no harm."""
+    with suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _has_name(path, lock):
+            path.unlink()

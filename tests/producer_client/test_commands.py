@@ -151,6 +151,18 @@ def test_a_wait_in_vain_is_exit_code_one_and_says_how_it_stands(call: Run) -> No
     assert more == "more: onceward help error-waittimeout"
 
 
+def test_watching_alone_ends_at_a_request_that_stays_lost(
+    call: Run, worker: Worker, environment: dict[str, str]
+) -> None:
+    assert call("send", "1", "--id", "r1").code == 0
+    worker.accept("r1")
+    worker.die()
+    environment["ONCEWARD_CLIENT__RESEND_AFTER_S"] = "1.5"
+    done = call("wait", "r1", "--no-resend")
+    assert (done.code, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: request r1 is still LOST after ")
+
+
 def test_help_has_examples_and_the_version_is_told(call: Run) -> None:
     helped = call("send", "--help")
     assert helped.code == 0

@@ -145,6 +145,10 @@ class WaitKeeper(KafkaThread):
         taking = table.apply(record.offset, said)
         if taking is None or isinstance(said, Tombstone):
             return
+        if taking is Taking.STRAY:
+            log.info("wait.stray", request_id=said.request_id, generation=said.generation)
+            self._ends.ended_before(said, partition[1])
+            return
         asked = self._asked.pop((partition, said.request_id))
         known = table.of(said.request_id)
         match taking:
@@ -171,11 +175,12 @@ class WaitKeeper(KafkaThread):
         if room <= 0 or is_early or self._stopping.is_set():
             return
         self._looked_s = now_s
-        tables = {
-            partition: table
-            for partition, table in self._tables.items()
-            if self._is_ours(partition) and source.is_read(partition)
-        }
+        tables: dict[Partition, Table] = {}
+        for partition, table in self._tables.items():
+            # Nothing is asked about a paused topic: a refusal would hinder all others.
+            if self._is_ours(partition) and source.is_read(partition):
+                table.is_current = True
+                tables[partition] = table
         gone = self._gone(set().union(*(table.holders() for table in tables.values())), now_s)
         now_ms = epoch_ms()
         for partition, table in tables.items():

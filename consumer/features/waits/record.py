@@ -87,9 +87,15 @@ class Wait(NamedTuple):
 
 
 class Tombstone(NamedTuple):
-    """A tombstone: the request has ended, or is a dead letter."""
+    """A tombstone: the request has ended, or is a dead letter.
+
+    Args:
+        taking: the generation of the taking alone that it ends, whose request had ended before it;
+            0 where it ends all records before it.
+    """
 
     request_id: str
+    taking: int = 0
 
 
 def encode(wait: Wait, *, group: str, partition: int | None = None) -> Outgoing:
@@ -141,7 +147,8 @@ def tombstone(
 
     Args:
         generation: of the wait record that it ends, as far as it is known; else 0.
-        status: how it ended; for readers of the topic, no decision depends on it.
+        status: how it ended, for readers of the topic; empty of one that had ended before the
+            wait record that goes.
         partition: as for `encode`.
     """
     return Outgoing(
@@ -168,7 +175,7 @@ def decode(record: Record, *, group: str) -> Wait | Tombstone:
     """
     request_id = _request_id(record)
     if record.value is None:
-        return Tombstone(request_id)
+        return Tombstone(request_id, _taking(dict(record.headers)))
     names = [name for name, _ in record.headers]
     if EXPIRES not in names:
         raise InvalidMessage(f"a wait record has no header {EXPIRES}")
@@ -206,6 +213,13 @@ def _request_id(record: Record) -> str:
     if record.key is None:
         raise InvalidMessage("a record of a wait topic has no key")
     return check_request_id(record.key.decode("ascii", "replace"))
+
+
+def _taking(said: dict[str, bytes]) -> int:
+    """Return the taking that a tombstone ends, by its headers; 0 where it ends all."""
+    if said.get(STATUS) != b"":
+        return 0
+    return number_of(said.get(GENERATION), largest=MAX_GENERATION) or 0
 
 
 def _text(said: dict[str, bytes], name: str) -> str | None:

@@ -3,7 +3,7 @@
 The order of the log decides. Of several workers that take a request over at once, each writes that
 it is the holder of the next generation; the one whose record stands first has it, and each of them
 sees that when it has read as far as its own record. A tombstone ends all records of its request
-before it.
+before it. A taking behind it, or what puts one right, was meant for one that had ended.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from consumer.intake.buffer import Received
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import RedisUnavailable
 from feedback.statuses import Status
+
+# How many of the requests that ended last are known as such, in each partition: what is written
+# about one in the same moment follows within a few.
+REMEMBERED = 1000
 
 
 class Entry(NamedTuple):
@@ -46,15 +50,24 @@ class Taking(Enum):
     OURS = "ours"
     LOST = "lost"  # another worker was quicker, and has it
     OVER = "over"  # it had ended before: the record must go again
+    # Not ours, and of a request that had ended before as well: it must go again too.
+    STRAY = "stray"
 
 
 class Table:
-    """The unfinished requests of one partition, by id."""
+    """The unfinished requests of one partition, by id.
+
+    Attributes:
+        is_current: all that the partition had was read. Of records that come from then on, none was
+            left out by compaction, which may have removed a first taking behind a tombstone.
+    """
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
         self._entries: dict[str, Entry] = {}
         self._asked: dict[str, int] = {}
+        self._ended: dict[str, None] = {}
+        self.is_current = False
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -79,14 +92,19 @@ class Table:
         self._asked.pop(request_id, None)
 
     def apply(self, offset: int, said: Wait | Tombstone) -> Taking | None:
-        """Take in the next record; return its answer to a taking of ours."""
-        if isinstance(said, Tombstone):
-            self._entries.pop(said.request_id, None)
-            return None
+        """Take in the next record; return its answer to a taking of ours, or that it must go."""
         known = self._entries.get(said.request_id)
+        if isinstance(said, Tombstone):
+            if known is None or known.generation >= said.taking:
+                self._end(said.request_id)
+            # Else it was sent again meanwhile, and has a first taking that is to stay.
+            return None
         is_ours = self._is_asked(said)
         if is_ours:
             del self._asked[said.request_id]
+        elif said.request_id in self._ended and _follows(said):
+            return Taking.STRAY
+        self._ended.pop(said.request_id, None)
         if known is not None and _is_late(said, known):
             return Taking.LOST if is_ours else None
         self._entries[said.request_id] = Entry(
@@ -105,6 +123,13 @@ class Table:
     def of(self, request_id: str) -> Entry | None:
         return self._entries.get(request_id)
 
+    def _end(self, request_id: str) -> None:
+        self._entries.pop(request_id, None)
+        if self.is_current:
+            self._ended[request_id] = None
+            if len(self._ended) > REMEMBERED:
+                del self._ended[next(iter(self._ended))]
+
     def _is_asked(self, said: Wait) -> bool:
         is_mine = said.holder == self._worker_id
         return is_mine and self._asked.get(said.request_id) == said.generation
@@ -117,6 +142,14 @@ def _is_late(said: Wait, known: Entry) -> bool:
     """
     is_another = said.holder != known.holder
     return is_another and 1 < said.generation <= known.generation
+
+
+def _follows(said: Wait) -> bool:
+    """Whether a record stands for a later taking than the first, of a request that may have begun.
+
+    What was given back has not begun, and may be of a later sending than the one that has ended.
+    """
+    return said.generation > 1 and said.holder != GIVEN_BACK
 
 
 class StatusReader(Protocol):

@@ -2,7 +2,8 @@
 
 The consumer's own high-water mark stands still while a full buffer pauses its partitions. So a
 thread with a connection of its own asks for the ends of the partitions and for the offsets that the
-group has committed.
+group has committed. Behind such an offset there may be no record, but the mark of a transaction's
+end, up to which nobody commits: how far the consumer has read on, it says itself.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable
 from feedback.kafka.questions import KafkaQuestions, asking
-from feedback.kafka.values import Partition
+from feedback.kafka.values import Partition, ReadOn
 from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
 
@@ -39,13 +40,19 @@ class LagWatch:
 
     Args:
         owned: the partitions that this worker reads now; called from any thread.
+        read_on: how far it has read them.
     """
 
     def __init__(
-        self, settings: KafkaSection, *, owned: Callable[[], Collection[Partition]]
+        self,
+        settings: KafkaSection,
+        *,
+        owned: Callable[[], Collection[Partition]],
+        read_on: Callable[[], Mapping[Partition, ReadOn]],
     ) -> None:
         self._settings = settings
         self._owned = owned
+        self._read_on = read_on
         self._reading: LagReading | None = None
         self._has_said = False
         self._stopping = threading.Event()
@@ -84,9 +91,9 @@ class LagWatch:
         ends = _Ends(questions)
         while not self._stopping.is_set():
             asked_s, owned = monotonic_s(), frozenset(self._owned())
-            self._reading = LagReading(
-                _lag(questions, owned, ends, group=self._settings.group or ""), asked_s
-            )
+            read_to = _read_to(questions, owned, group=self._settings.group or "")
+            found = waiting(read_to, ends.of(owned), self._read_on())
+            self._reading = LagReading(found, asked_s)
             self._has_said = False
             while not self._stopping.wait(LOOK_S):
                 if monotonic_s() - asked_s >= EVERY_S or not owned.issuperset(self._owned()):
@@ -115,18 +122,34 @@ class _Ends:
         return ends | {one: log_ends[one] for one, _ in hanging}
 
 
-def _lag(
-    questions: KafkaQuestions, partitions: Collection[Partition], ends: _Ends, *, group: str
+def _read_to(
+    questions: KafkaQuestions, partitions: Collection[Partition], *, group: str
 ) -> dict[Partition, int]:
-    """Return how many offsets of each partition lie behind the group's committed one.
+    """Return the group's committed offsets; without one, the begin of what the partition still has.
 
-    Without a committed offset all that the partition still has waits. The committed offsets are
-    asked for first, so that none lies behind an end.
+    They are asked for before the ends, so that none lies behind an end.
     """
     committed = questions.group_offsets({group: partitions}) if partitions else {}
-    found = ends.of(partitions)
-    begins = questions.begins([one for one in partitions if one not in committed])
-    return {one: max(0, end - (committed | begins)[one]) for one, end in found.items()}
+    return committed | questions.begins([one for one in partitions if one not in committed])
+
+
+def waiting(
+    read_to: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    read_on: Mapping[Partition, ReadOn],
+) -> dict[Partition, int]:
+    """Return how many offsets of each partition wait: those from `read_to` to its end.
+
+    Where all that was read is committed, those that were passed over since then do not.
+    """
+    found: dict[Partition, int] = {}
+    for one, end in ends.items():
+        begin = read_to[one]
+        further = read_on.get(one)
+        if further is not None and further.after in (None, begin):
+            begin = max(begin, further.next)
+        found[one] = max(0, end - begin)
+    return found
 
 
 def seen(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 
 from consumer.features.pausing.pausing import Pausing
 from consumer.handlers.delivery import Delivery
@@ -16,7 +16,7 @@ from consumer.status.availability import ServerOutage
 from consumer.status.liveness import Liveness
 from feedback.clock import monotonic_s
 from feedback.kafka.source import KafkaSource
-from feedback.kafka.values import Partition
+from feedback.kafka.values import Partition, ReadOn
 
 
 class Probe:
@@ -42,13 +42,23 @@ class Probe:
         self._liveness = liveness
         self._redis = redis
         self.sources: list[KafkaSource] = []
-        self.lag = LagWatch(core.settings.kafka, owned=lambda: self.owned)
+        self.lag = LagWatch(
+            core.settings.kafka, owned=lambda: self.owned, read_on=lambda: self.read_on
+        )
         self.is_draining = False
 
     @property
     def owned(self) -> Set[Partition]:
         """The partitions that this worker reads."""
         return frozenset().union(*(one.owned for one in self.sources))
+
+    @property
+    def read_on(self) -> Mapping[Partition, ReadOn]:
+        """How far it has read them."""
+        found: dict[Partition, ReadOn] = {}
+        for one in self.sources:
+            found |= one.read_on
+        return found
 
     def look(self) -> Vitals:
         """Return the vitals of now."""

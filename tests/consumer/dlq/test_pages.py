@@ -120,5 +120,12 @@ def test_a_long_id_is_whole_and_long_names_leave_room_for_the_message() -> None:
     assert "OSErr" in line and "\x1b" not in line and len(line) <= 100
 
 
-def test_without_a_terminal_nothing_needs_to_fit() -> None:
+def test_without_a_terminal_nothing_needs_to_fit_but_what_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert console_for().width >= 200
+    monkeypatch.setenv("COLUMNS", "72")
+    assert console_for().width == 72
+    monkeypatch.setenv("COLUMNS", "wide")
     assert console_for().width >= 200

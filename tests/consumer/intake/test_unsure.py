@@ -16,6 +16,7 @@ from consumer.intake.buffer import Buffer
 from consumer.intake.context import IntakeContext
 from consumer.intake.intake import Intake
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.errors import KafkaFault, TopicAbsent, TopicRefused
 from feedback.kafka.source import CommitFailed
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
@@ -26,12 +27,14 @@ HERE = ("payments", 3)
 
 
 class Source:
-    """A partition with records 0 to 2, whose commits are made and not answered."""
+    """A partition of each topic, with records 0 to 2, whose commits are made and not answered."""
 
     spacing_s = 0.0
 
-    def __init__(self) -> None:
-        self.owned: frozenset[Partition] = frozenset({HERE})
+    def __init__(self, topics: Sequence[str] = ("payments",)) -> None:
+        self.partitions = [(one, 3) for one in topics]
+        self.owned: frozenset[Partition] = frozenset(self.partitions)
+        self.refused: dict[str, KafkaUnavailable] = {}
         self.next = 0
         self.has_committed = 0
         self.is_made = True
@@ -46,20 +49,21 @@ class Source:
         self.polls += 1
         if not self.owned or self.is_joining:
             return []
-        found = [self._record(one) for one in range(self.next, 3)]
+        unread = range(self.next, 3)
         self.next = 3
-        return found
+        return [self._record(topic, one) for topic, _ in self.partitions for one in unread]
 
-    def _record(self, offset: int) -> Record:
+    def _record(self, topic: str, offset: int) -> Record:
         bad = (("onceward-attempt", b"none"),)
-        return record(offset=offset, headers=bad if offset in self.unnamed else ())
+        headers = bad if offset in self.unnamed else ()
+        return record(topic=topic, offset=offset, headers=headers)
 
     def is_stable(self) -> bool:
         return not self.is_joining
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         if self.is_made:
-            self.has_committed = offsets[HERE]
+            self.has_committed = max(offsets.values())
         if self.is_away:
             raise CommitFailed("timed out")
 
@@ -67,18 +71,21 @@ class Source:
         self.when_asked()
         if self.is_away:
             raise KafkaUnavailable("timed out")
+        for topic, _ in partitions:
+            if topic in self.refused:
+                raise self.refused[topic]
         return dict.fromkeys(partitions, self.has_committed)
 
     def rewind(self, offsets: Mapping[Partition, int]) -> None:
-        if HERE in self.owned:
-            self.next = offsets[HERE]
+        if self.owned:
+            self.next = min(offsets.values())
 
     def position(self, partition: Partition) -> int:
         return self.next if partition in self.owned else -1
 
     def lose(self) -> None:
-        """Have the partition taken away."""
-        self.revoked.add(HERE)
+        """Have the partitions taken away."""
+        self.revoked.update(self.partitions)
         self.owned = frozenset()
 
     def take_revoked(self) -> set[Partition]:
@@ -109,10 +116,14 @@ class Step(BeforeCommit):
     """Notes the records that nobody reads again."""
 
     def __init__(self) -> None:
-        self.offsets: list[int] = []
+        self.places: list[tuple[str, int]] = []
+
+    @property
+    def offsets(self) -> list[int]:
+        return [offset for _, offset in self.places]
 
     def read_by_nobody(self, deliveries: Sequence[Delivery]) -> None:
-        self.offsets += [one.record.offset for one in deliveries]
+        self.places += [(one.record.topic, one.record.offset) for one in deliveries]
 
 
 class Scene:
@@ -122,10 +133,13 @@ class Scene:
         unnamed: the offsets of records that are refused.
     """
 
-    def __init__(self, *, unnamed: Sequence[int] = ()) -> None:
+    def __init__(
+        self, *, unnamed: Sequence[int] = (), topics: Sequence[str] = ("payments",)
+    ) -> None:
         registry = HandlerRegistry()
-        registry.add(payments())
-        self.source, self.step, self.buffer = Source(), Step(), Buffer(100)
+        for topic in topics:
+            registry.add(payments(topic=topic))
+        self.source, self.step, self.buffer = Source(topics), Step(), Buffer(100)
         self.source.unnamed.update(unnamed)
         self.may_take = True
         context = IntakeContext(
@@ -264,6 +278,29 @@ def test_none_is_forgotten_when_kafka_refuses_to_say_where_it_is_read_on(scene: 
     scene.turn(times=3)
     assert len(asked) == 5
     assert scene.step.offsets == [0, 1, 2]
+
+
+@pytest.mark.parametrize("refusal", [TopicRefused("not yours"), TopicAbsent("unknown")])
+def test_a_topic_of_which_kafka_does_not_answer_holds_back_no_other(refusal: KafkaFault) -> None:
+    scene = Scene(topics=["audits", "mails", "payments"])
+    scene.source.lose()
+    scene.source.is_away = False
+    scene.source.refused["mails"] = refusal
+    scene.turn(times=3)
+    others = [(topic, offset) for topic in ("audits", "payments") for offset in range(3)]
+    assert scene.step.places == others
+    scene.source.refused.clear()
+    scene.turn(times=2)
+    assert scene.step.places == [*others, *(("mails", offset) for offset in range(3))]
+
+
+def test_a_kafka_that_is_away_is_not_asked_of_each_topic() -> None:
+    scene, asked = Scene(topics=["mails", "payments"]), []
+    scene.source.lose()
+    scene.turn()
+    scene.source.when_asked = lambda: asked.append(None)
+    scene.turn()
+    assert len(asked) == 1
 
 
 def test_a_refused_record_is_written_by_the_worker_that_dropped_it() -> None:

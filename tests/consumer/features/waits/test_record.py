@@ -10,6 +10,7 @@ from consumer.features.waits.record import (
     EXPIRES,
     GENERATION,
     HOLDER,
+    STATUS,
     Tombstone,
     Wait,
     decode,
@@ -80,6 +81,18 @@ def test_a_tombstone_says_that_the_request_has_ended() -> None:
     )
     assert (written.topic, written.partition, written.value) == ("payments.bank.wait", None, None)
     assert decode(as_read(written), group=GROUP) == Tombstone("id-1")
+
+
+@pytest.mark.parametrize(
+    ("status", "generation", "taking"),
+    [("", b"2", 2), ("FAILED", b"2", 0), ("", b"many", 0), ("", b"%d" % 2**62, 0)],
+)
+def test_a_tombstone_without_a_status_ends_one_taking(
+    status: str, generation: bytes, taking: int
+) -> None:
+    headers = ((GENERATION, generation), (STATUS, status.encode()))
+    written = Record("payments.bank.wait", 3, 7, 1000, b"id-1", None, headers)
+    assert decode(written, group=GROUP) == Tombstone("id-1", taking)
 
 
 def test_one_that_was_written_by_hand_needs_a_key_and_an_expiry() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from consumer.features.waits.record import GIVEN_BACK, Tombstone, Wait
-from consumer.features.waits.resuming import Table, Taking
+from consumer.features.waits.resuming import REMEMBERED, Table, Taking
 from feedback.records.envelope import Record
 
 RECORD = Record("payments", 0, 1, 5, None, b"v", ())
@@ -68,6 +68,61 @@ def test_one_that_had_ended_before_goes_again() -> None:
     generation = made.ask(entry)
     made.apply(1, Tombstone("id"))
     assert made.apply(2, said("me", generation)) is Taking.OVER
+
+
+def current(*records: Wait | Tombstone) -> Table:
+    """Return a table that has read these as they were written."""
+    made = table()
+    made.is_current = True
+    for offset, one in enumerate(records):
+        made.apply(offset, one)
+    return made
+
+
+@pytest.mark.parametrize("holder", ["first", None], ids=["a worker", "nobody"])
+def test_a_later_taking_behind_the_end_is_stray_and_leaves_nothing(holder: str | None) -> None:
+    made = current(said("dead"), said("first", 2), Tombstone("id"))
+    assert made.apply(3, said(holder, 2)) is Taking.STRAY
+    assert len(made) == 0
+    # So is the next one, until it is sent again.
+    assert made.apply(4, said("second", 3)) is Taking.STRAY
+
+
+def test_what_begins_behind_the_end_is_not_stray() -> None:
+    for again in (said("reader"), said(GIVEN_BACK, 2)):
+        made = current(said("dead"), Tombstone("id"))
+        assert made.apply(2, again) is None
+        assert made.apply(3, said("taker", 3)) is None
+        assert made.holders() == {"taker"}
+
+
+def test_what_compaction_may_have_hidden_is_not_stray() -> None:
+    made = table(said("dead"), Tombstone("id"))
+    assert made.apply(2, said("taker", 2)) is None
+    assert made.holders() == {"taker"}
+
+
+def test_the_end_of_a_stray_taking_ends_no_request_that_was_sent_again() -> None:
+    made = current(said("dead"), Tombstone("id"))
+    made.apply(2, said("taker", 2))
+    made.apply(3, said("reader"))
+    made.apply(4, Tombstone("id", taking=2))
+    assert made.holders() == {"reader"}
+    made.apply(5, Tombstone("id"))
+    assert len(made) == 0
+
+
+def test_the_end_of_a_stray_taking_ends_its_record() -> None:
+    made = table(said("dead"), Tombstone("id"), said("taker", 2), Tombstone("id", taking=2))
+    assert len(made) == 0
+
+
+def test_of_those_that_ended_the_last_are_known() -> None:
+    made = current()
+    for number in range(REMEMBERED + 1):
+        made.apply(number, Tombstone(f"id-{number}"))
+    assert made.apply(-1, said("a", 2, name="id-0")) is None
+    assert made.apply(-1, said("a", 2, name="id-1")) is Taking.STRAY
 
 
 def test_what_was_not_written_is_not_waited_for() -> None:

@@ -10,13 +10,15 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from consumer.ops.health.lag import KEPT_S, LagReading, seen
+from consumer.ops.health.lag import KEPT_S, LagReading, seen, waiting
+from feedback.kafka.values import ReadOn
 from tests.consumer.conftest import MakeStage
 from tests.consumer.ops.health.conftest import Watch
 from tests.consumer.ops.health.watched_worker import WatchedWorker
 from tests.consumer.running import command
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
+from tests.feedback.kafka.engines.members import ENGINES
 from tests.stack import Servers
 from tests.stack.restartable import Restartable
 from tests.transactions import Transactions
@@ -37,6 +39,26 @@ def test_what_is_not_known_is_no_zero() -> None:
     assert seen(None, OWNED, now_s=101.0) == {}
     assert seen(READING, OWNED, now_s=100.1 + KEPT_S) == {}
     assert seen(READING, [*OWNED, ("pay", 2), ("new", 0)], now_s=101.0) == {"book": 0}
+
+
+@pytest.mark.parametrize(
+    ("read_on", "lag"),
+    [
+        pytest.param(None, 5, id="not known"),
+        pytest.param(ReadOn(10, 14), 1, id="all committed, and some passed over"),
+        pytest.param(ReadOn(None, 15), 0, id="nothing read by this worker"),
+        pytest.param(ReadOn(10, 17), 0, id="read further meanwhile"),
+        pytest.param(ReadOn(10, -1), 5, id="an unknown position"),
+        pytest.param(ReadOn(12, 14), 5, id="not committed yet"),
+        pytest.param(ReadOn(8, 14), 5, id="committed by another one since"),
+    ],
+)
+def test_what_was_passed_over_behind_the_last_record_does_not_wait(
+    read_on: ReadOn | None, lag: int
+) -> None:
+    place = ("pay", 0)
+    known = {} if read_on is None else {place: read_on}
+    assert waiting({place: 10}, {place: 15}, known) == {place: lag}
 
 
 def shown(worker: WatchedWorker, stage: Stage) -> float | None:
@@ -93,6 +115,28 @@ def test_records_behind_a_transaction_that_hangs_wait(
     # Behind the mark of the transaction's end, which is no record: nobody commits up to it.
     stage.produce(b"{}", partition=0)
     eventually(lambda: shown(worker, stage) == 0, timeout_s=60, what="a lag of none")
+
+
+@pytest.mark.parametrize("client", ENGINES)
+def test_the_mark_of_a_transactions_end_does_not_wait_when_all_is_read(
+    make_stage: MakeStage, watch: Watch, servers: Servers, client: str
+) -> None:
+    stage = make_stage()
+    topic = stage.topics["work"]
+    worker = watch(stage, kafka={"client": client})
+    with Transactions(servers.kafka) as foreign:
+        foreign.write(topic, b"{}")
+        foreign.commit()
+        foreign.write(topic, b"{}")
+        foreign.abort()
+    eventually(lambda: stage.committed(topic, 0) == 1, timeout_s=60, what="it is read")
+    assert behind(stage, servers, 1) == 3
+    eventually(lambda: shown(worker, stage) == 0, timeout_s=60, what="a lag of none")
+    assert worker.process.stop() == 0
+    # The next one begins before the marks, and reads no record.
+    worker = watch(stage, kafka={"client": client})
+    eventually(lambda: shown(worker, stage) == 0, timeout_s=60, what="a lag of none")
+    assert behind(stage, servers, 1) == 3
 
 
 def test_without_kafka_there_is_no_lag_and_no_zero_either(
