@@ -7,7 +7,8 @@
 - `topic_counts` asks how many partitions topics have, beside the polls.
 - `connection` maps our settings, and refuses by name those that librdkafka has not.
 - `faults` turns librdkafka's errors into ours.
-- `records` converts its records. At a header whose name is not UTF-8 the process would end.
+- `records` converts its records. At a header whose name is not UTF-8 the process would end: `anew`
+  reads those by the other engine.
 
 Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a real broker:
 - A client is made without a broker, and says nothing of brokers that are away but in a callback.

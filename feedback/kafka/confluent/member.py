@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -16,9 +16,10 @@ from confluent_kafka import (
 )
 
 from feedback.clock import monotonic_s
+from feedback.kafka.confluent.anew import RecordsAnew
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
-from feedback.kafka.confluent.records import ReadAnew, record_of
+from feedback.kafka.confluent.records import record_of
 from feedback.kafka.confluent.standing import Standing, await_broker
 from feedback.kafka.confluent.topic_counts import TopicCounts
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
@@ -49,7 +50,7 @@ class ConfluentMember:
         settings: brokers, group and security.
         topics: the topics to subscribe to.
         owner: hears of partitions that come and go, within `poll` and `close`.
-        read_anew: for records that confluent-kafka cannot give.
+        anew: reads the records that confluent-kafka cannot give.
     """
 
     def __init__(
@@ -57,11 +58,11 @@ class ConfluentMember:
         settings: KafkaSection,
         topics: Sequence[str],
         owner: PartitionOwner,
-        read_anew: ReadAnew,
+        anew: RecordsAnew,
     ) -> None:
         self._settings = settings
         self._owner = owner
-        self._read_anew = read_anew
+        self._anew = anew
         self._standing = Standing(settings)
         self._assigned: set[Partition] = set()
         self._paused: set[Partition] = set()
@@ -132,7 +133,8 @@ class ConfluentMember:
                 if max_records > 1:
                     # Those that are there already.
                     self._polled += self._consumer.consume(max_records - 1, 0)
-        records = [one for message in self._polled for one in self._taken(message)]
+        with closing(self._anew):
+            records = [one for message in self._polled for one in self._taken(message)]
         if self._owed and not records:
             raise self._owed.pop(0)
         return records
@@ -169,8 +171,15 @@ class ConfluentMember:
         if place not in self._assigned or place in self._paused or place in self._seeks:
             return []
         self._standing.is_up = True
+        try:
+            record = record_of(message, self._anew.read)
+        except KafkaFault as error:
+            # librdkafka's position is behind it: what is polled and follows it is dropped as well.
+            self._seeks[place] = self._next[place] = message.offset()
+            self._owed.append(error)
+            return []
         self._next[place] = message.offset() + 1
-        return [record_of(message, self._read_anew)]
+        return [] if record is None else [record]
 
     def _hear_event(self, place: Partition, offset: int, error: Any) -> None:
         if error.code() == KafkaError._PARTITION_EOF:

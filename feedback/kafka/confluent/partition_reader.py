@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from feedback.clock import monotonic_s
+from feedback.kafka.confluent.anew import RecordsAnew
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
-from feedback.kafka.confluent.records import ReadAnew, record_of
+from feedback.kafka.confluent.records import record_of
 from feedback.kafka.confluent.standing import Standing, await_broker
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.partition_reader import ReadingPlan
@@ -29,14 +31,16 @@ class ConfluentReader:
 
     Args:
         settings: brokers and security; no group is joined, nothing is committed.
-        read_anew: for records that confluent-kafka cannot give.
+        anew: reads the records that confluent-kafka cannot give.
     """
 
-    def __init__(self, settings: KafkaSection, plan: ReadingPlan, read_anew: ReadAnew) -> None:
+    def __init__(self, settings: KafkaSection, plan: ReadingPlan, anew: RecordsAnew) -> None:
         self._settings = settings
-        self._read_anew = read_anew
+        self._anew = anew
         self._standing = Standing(settings)
         self._next: dict[Partition, int] = {}
+        # Where librdkafka's position is to be set back.
+        self._again: dict[Partition, int] = {}
         self._owed: list[KafkaFault] = []
         with faults(settings):
             self._consumer = Consumer(
@@ -70,12 +74,14 @@ class ConfluentReader:
     def assign(self, begins: Mapping[Partition, int]) -> None:
         """Read these partitions from these offsets on, and no others."""
         self._owed.clear()
+        self._again.clear()
         self._next = dict(begins)
         with faults(self._settings):
             self._consumer.assign([TopicPartition(*one, offset) for one, offset in begins.items()])
 
     def leave_out(self, partition: Partition) -> None:
         """Read no more of a partition until the next `assign`."""
+        self._again.pop(partition, None)
         # A pause would outlast that.
         with faults(self._settings):
             self._consumer.incremental_unassign([TopicPartition(*partition)])
@@ -86,9 +92,13 @@ class ConfluentReader:
         while not self._owed:
             positions = dict(self._next)
             with faults(self._settings, operation=READ):
+                while self._again:
+                    place, offset = self._again.popitem()
+                    self._consumer.seek(TopicPartition(*place, offset))
                 first = self._consumer.poll(max(0.0, until_s - monotonic_s()))
                 polled = [] if first is None else [first, *self._ready(max_records - 1)]
-            records = [one for message in polled for one in self._taken(message)]
+            with closing(self._anew):
+                records = [one for message in polled for one in self._taken(message)]
             if records or positions != self._next:
                 return records
             if not self._owed and monotonic_s() >= until_s:
@@ -103,10 +113,16 @@ class ConfluentReader:
         place = (message.topic(), message.partition())
         error = message.error()
         if error is None:
-            if place not in self._next:
+            if place not in self._next or place in self._again:
+                return []
+            try:
+                record = record_of(message, self._anew.read)
+            except KafkaFault as fault:
+                self._again[place] = message.offset()
+                self._owed.append(fault)
                 return []
             self._next[place] = message.offset() + 1
-            return [record_of(message, self._read_anew)]
+            return [] if record is None else [record]
         if error.code() == KafkaError._PARTITION_EOF:
             if place in self._next:
                 self._next[place] = message.offset()

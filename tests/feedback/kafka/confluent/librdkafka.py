@@ -1,0 +1,181 @@
+"""A consumer in the place of librdkafka's: it hands out what a test gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from feedback.kafka.values import Partition
+from feedback.records.envelope import Record
+
+TOPIC = "t"
+PLACE = (TOPIC, 0)
+
+
+class FakeMessage:
+    """A message of librdkafka, or an event where it has an error.
+
+    Args:
+        is_odd: a header's name is not UTF-8.
+    """
+
+    def __init__(
+        self,
+        offset: int,
+        place: Partition = PLACE,
+        *,
+        is_odd: bool = False,
+        error: KafkaError | None = None,
+    ) -> None:
+        self._offset, self._place, self._is_odd, self._error = offset, place, is_odd, error
+
+    def topic(self) -> str:
+        """Return its topic."""
+        return self._place[0]
+
+    def partition(self) -> int:
+        """Return its partition."""
+        return self._place[1]
+
+    def offset(self) -> int:
+        """Return its offset."""
+        return self._offset
+
+    def error(self) -> KafkaError | None:
+        """Return why it is no record."""
+        return self._error
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return its kind of time, and the time."""
+        return 1, 1
+
+    def key(self) -> None:
+        """Return its key."""
+
+    def value(self) -> bytes:
+        """Return its value."""
+        return b"%d" % self._offset
+
+    def headers(self) -> None:
+        """Return its headers, as confluent-kafka does."""
+        if self._is_odd:
+            raise SystemError
+
+
+class FakeConsumer:
+    """Has one log for each partition, and a position that each message moves on.
+
+    Attributes:
+        logs: the messages of each partition.
+        at: the next message of each partition, as an index.
+        steps: called within the next polls, as librdkafka calls back.
+    """
+
+    def __init__(self, properties: dict[str, Any]) -> None:
+        self.properties = properties
+        self.logs: dict[Partition, list[FakeMessage]] = {}
+        self.at: dict[Partition, int] = {}
+        self.events: list[FakeMessage] = []
+        self.paused: set[Partition] = set()
+        self.steps: list[Callable[[], None]] = []
+        self.heard: dict[str, Callable[..., None]] = {}
+        self.assigned_at: list[TopicPartition] = []
+
+    def subscribe(self, _: list[str], **heard: Callable[..., None]) -> None:
+        """Keep who hears of partitions."""
+        self.heard = heard
+
+    def give(self, *places: Partition) -> None:
+        """Assign these within the next poll."""
+        given = [TopicPartition(*one) for one in places]
+        self.steps.append(lambda: self.heard["on_assign"](self, given))
+
+    def take_away(self, *places: Partition) -> None:
+        """Revoke these within the next poll."""
+        gone = [TopicPartition(*one) for one in places]
+        self.steps.append(lambda: self.heard["on_revoke"](self, gone))
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        """Read these, and no others."""
+        self.at = {(one.topic, one.partition): 0 for one in places}
+        self.assigned_at = places
+
+    def incremental_assign(self, places: list[TopicPartition]) -> None:
+        """Read these as well."""
+        self.at |= {(one.topic, one.partition): 0 for one in places}
+        self.assigned_at = places
+
+    def incremental_unassign(self, places: list[TopicPartition]) -> None:
+        """Read no more of these."""
+        for one in places:
+            self.at.pop((one.topic, one.partition), None)
+
+    def unassign(self) -> None:
+        """Read nothing."""
+        self.at.clear()
+
+    def poll(self, _: float) -> FakeMessage | None:
+        """Return the next message."""
+        return next(iter(self.consume(1, 0)), None)
+
+    def consume(self, count: int, _: float) -> list[FakeMessage]:
+        """Return the next messages; what a callback raises costs them all."""
+        found = [self.events.pop(0) for _ in self.events[:count]]
+        for place in sorted(self.at.keys() - self.paused):
+            log = self.logs.get(place, [])
+            some = log[self.at[place] : self.at[place] + count - len(found)]
+            self.at[place] += len(some)
+            found += some
+        while self.steps:
+            self.steps.pop(0)()
+        return found
+
+    def seek(self, place: TopicPartition) -> None:
+        """Go to an offset."""
+        one = (place.topic, place.partition)
+        offsets = [message.offset() for message in self.logs.get(one, [])]
+        self.at[one] = sum(offset < place.offset for offset in offsets)
+
+    def pause(self, places: list[TopicPartition]) -> None:
+        """Return nothing of these."""
+        self.paused |= {(one.topic, one.partition) for one in places}
+
+    def resume(self, places: list[TopicPartition]) -> None:
+        """Return messages of these again."""
+        self.paused -= {(one.topic, one.partition) for one in places}
+
+    def list_topics(self, *_: object, **__: object) -> None:
+        """Answer as a broker."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+class FakeAnew:
+    """In the place of the other engine: gives records, none, or a fault.
+
+    Attributes:
+        answers: what is raised or returned for each offset; anything else is given.
+        closed: how often a poll has ended.
+    """
+
+    def __init__(self) -> None:
+        self.answers: dict[int, Exception | None] = {}
+        self.asked: list[int] = []
+        self.closed = 0
+
+    def read(self, topic: str, partition: int, offset: int) -> Record | None:
+        """Return a record, as the test wants it; each answer once."""
+        self.asked.append(offset)
+        if offset in self.answers:
+            answer = self.answers.pop(offset)
+            if answer is not None:
+                raise answer
+            return None
+        return Record(topic, partition, offset, 1, None, b"%d" % offset, ())
+
+    def close(self) -> None:
+        """End a poll."""
+        self.closed += 1

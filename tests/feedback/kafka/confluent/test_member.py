@@ -1,0 +1,115 @@
+"""What a member makes of librdkafka's messages and callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+import pytest
+
+from feedback.kafka.confluent import member as member_module
+from feedback.kafka.confluent.member import ConfluentMember
+from feedback.kafka.errors import KafkaFault
+from feedback.kafka.member import PartitionOwner
+from feedback.kafka.values import Partition
+from feedback.records.envelope import Record
+from feedback.settings.settings import KafkaSection
+from tests.feedback.kafka.confluent.librdkafka import (
+    PLACE,
+    TOPIC,
+    FakeAnew,
+    FakeConsumer,
+    FakeMessage,
+)
+
+MOST = 500
+
+
+class Scene(NamedTuple):
+    """A member, and all that it stands on."""
+
+    member: ConfluentMember
+    consumer: FakeConsumer
+    anew: FakeAnew
+    owner: FakeOwner
+
+    def polled(self, times: int = 1) -> list[int]:
+        """Return the offsets of the records of so many polls; faults are passed over."""
+        found: list[Record] = []
+        for _ in range(times):
+            try:
+                found += self.member.poll(0, max_records=MOST)
+            except KafkaFault:
+                continue
+        return [one.offset for one in found]
+
+
+class FakeOwner:
+    """Hears of partitions.
+
+    Attributes:
+        paused: partitions that it wants paused as they come.
+        fault: what it raises as partitions are taken away.
+    """
+
+    def __init__(self) -> None:
+        self.paused: Collection[Partition] = ()
+        self.fault: KafkaFault | None = None
+
+    def take(self, assigned: Collection[Partition]) -> Collection[Partition]:
+        """Return those to be paused."""
+        return [one for one in assigned if one in self.paused]
+
+    def give_up(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
+        """Return nothing to be committed."""
+        if self.fault is not None:
+            raise self.fault
+        return {}
+
+
+@pytest.fixture(params=["eager", "cooperative"])
+def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """Yield a member that has the topic's partition within its first poll."""
+    monkeypatch.setattr(member_module, "Consumer", FakeConsumer)
+    settings = KafkaSection.model_validate({"assignor": request.param})
+    anew, owner = FakeAnew(), FakeOwner()
+    heard = PartitionOwner(owner.take, owner.give_up, lambda *_: None)
+    member = ConfluentMember(settings, [TOPIC], heard, anew)  # type: ignore[arg-type]
+    consumer = member._consumer
+    assert isinstance(consumer, FakeConsumer)
+    consumer.give(PLACE)
+    yield Scene(member, consumer, anew, owner)
+    member.close()
+
+
+def log(*odd: int, count: int = 5) -> list[FakeMessage]:
+    """Return messages from offset 10 on; some have a header that cannot be had."""
+    return [FakeMessage(at, is_odd=at in odd) for at in range(10, 10 + count)]
+
+
+def test_a_record_that_cannot_be_read_anew_costs_none_behind_it(scene: Scene) -> None:
+    scene.consumer.logs[PLACE] = log(12)
+    scene.anew.answers[12] = KafkaFault("away")
+    assert scene.polled() == []
+    assert scene.polled() == [10, 11]
+    assert scene.member.position(PLACE) == 12
+    with pytest.raises(KafkaFault, match="away"):
+        scene.member.poll(0, max_records=MOST)
+    assert scene.polled() == [12, 13, 14]
+
+
+def test_the_records_of_its_neighbours_come_all_the_same(scene: Scene) -> None:
+    other = (TOPIC, 1)
+    scene.consumer.logs = {PLACE: log(10), other: [FakeMessage(7, other)]}
+    scene.consumer.give(PLACE, other)
+    scene.anew.answers[10] = KafkaFault("away")
+    assert scene.polled(2) == [7]
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
+
+
+def test_a_record_that_is_gone_meanwhile_is_none_and_holds_nothing_up(scene: Scene) -> None:
+    scene.consumer.logs[PLACE] = log(12, 13)
+    scene.anew.answers[12] = None
+    assert scene.polled(2) == [10, 11, 13, 14]
+    assert scene.anew.asked == [12, 13]
+    assert scene.anew.closed == 2

@@ -1,0 +1,46 @@
+"""What a reader of partitions makes of librdkafka's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from feedback.kafka.confluent import partition_reader
+from feedback.kafka.confluent.partition_reader import ConfluentReader
+from feedback.kafka.errors import KafkaFault
+from feedback.kafka.partition_reader import ReadingPlan
+from feedback.settings.settings import KafkaSection
+from tests.feedback.kafka.confluent.librdkafka import PLACE, FakeAnew, FakeConsumer, FakeMessage
+
+PLAN = ReadingPlan(65_536, 65_536, connect_s=1.0)
+
+
+@pytest.fixture
+def anew() -> FakeAnew:
+    """Return what reads records anew."""
+    return FakeAnew()
+
+
+@pytest.fixture
+def reader(anew: FakeAnew, monkeypatch: pytest.MonkeyPatch) -> Iterator[ConfluentReader]:
+    """Yield a reader of the fake consumer."""
+    monkeypatch.setattr(partition_reader, "Consumer", FakeConsumer)
+    made = ConfluentReader(KafkaSection(), PLAN, anew)  # type: ignore[arg-type]
+    yield made
+    made.close()
+
+
+def test_a_record_that_cannot_be_read_anew_costs_none_behind_it(
+    reader: ConfluentReader, anew: FakeAnew
+) -> None:
+    consumer = reader._consumer
+    assert isinstance(consumer, FakeConsumer)
+    consumer.logs[PLACE] = [FakeMessage(at, is_odd=at == 1) for at in range(4)]
+    anew.answers = {1: KafkaFault("away")}
+    reader.assign({PLACE: 0})
+    assert [one.offset for one in reader.poll(0, max_records=9)] == [0]
+    with pytest.raises(KafkaFault, match="away"):
+        reader.poll(0, max_records=9)
+    assert [one.offset for one in reader.poll(0, max_records=9)] == [1, 2, 3]
+    assert reader.position(PLACE) == 4
