@@ -41,6 +41,8 @@ class ConfluentReader:
         self._next: dict[Partition, int] = {}
         # Where librdkafka's position is to be set back.
         self._again: dict[Partition, int] = {}
+        # Those of which a leader has answered.
+        self._heard: set[Partition] = set()
         self._owed: list[KafkaFault] = []
         with faults(settings):
             self._consumer = Consumer(
@@ -75,6 +77,7 @@ class ConfluentReader:
         """Read these partitions from these offsets on, and no others."""
         self._owed.clear()
         self._again.clear()
+        self._heard.clear()
         self._next = dict(begins)
         with faults(self._settings):
             self._consumer.assign([TopicPartition(*one, offset) for one, offset in begins.items()])
@@ -113,6 +116,7 @@ class ConfluentReader:
         place = (message.topic(), message.partition())
         error = message.error()
         if error is None:
+            self._heard.add(place)
             if place not in self._next or place in self._again:
                 return []
             try:
@@ -124,6 +128,7 @@ class ConfluentReader:
             self._next[place] = message.offset() + 1
             return [] if record is None else [record]
         if error.code() == KafkaError._PARTITION_EOF:
+            self._heard.add(place)
             if place in self._next:
                 self._next[place] = message.offset()
         elif error.code() not in _PASSED_OVER:
@@ -138,6 +143,9 @@ class ConfluentReader:
 
     def end(self, partition: Partition) -> int | None:
         """Return a partition's end."""
+        # librdkafka remembers one from an earlier assignment.
+        if partition not in self._heard:
+            return None
         try:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
         except KafkaException:
