@@ -151,13 +151,13 @@ class ConfluentMember:
         log.warning("partitions.assigned_again", partitions=len(unread))
         self._standing.forget_idle()
         with faults(self._settings, operation=READ):
+            wanted = unread if self._is_cooperative else self._assigned
+            again = [TopicPartition(*one, self._next.get(one, OFFSET_STORED)) for one in wanted]
             if self._is_cooperative:
-                again = [TopicPartition(*one) for one in unread]
                 self._consumer.incremental_unassign(again)
                 self._consumer.incremental_assign(again)
             else:
-                offsets = {one: self._next.get(one, OFFSET_STORED) for one in self._assigned}
-                self._consumer.assign([TopicPartition(*one, at) for one, at in offsets.items()])
+                self._consumer.assign(again)
             self._consumer.pause([TopicPartition(*one) for one in self._paused])
 
     def _taken(self, message: Any) -> list[Record]:

@@ -70,6 +70,7 @@ class FakeConsumer:
     Attributes:
         logs: the messages of each partition.
         at: the next message of each partition, as an index.
+        committed_at: the committed offset of each.
         steps: called within the next polls, as librdkafka calls back.
     """
 
@@ -81,7 +82,7 @@ class FakeConsumer:
         self.paused: set[Partition] = set()
         self.steps: list[Callable[[], None]] = []
         self.heard: dict[str, Callable[..., None]] = {}
-        self.assigned_at: list[TopicPartition] = []
+        self.committed_at = 0
 
     def subscribe(self, _: list[str], **heard: Callable[..., None]) -> None:
         """Keep who hears of partitions."""
@@ -99,13 +100,14 @@ class FakeConsumer:
 
     def assign(self, places: list[TopicPartition]) -> None:
         """Read these, and no others."""
-        self.at = {(one.topic, one.partition): 0 for one in places}
-        self.assigned_at = places
+        self.at.clear()
+        self.incremental_assign(places)
 
     def incremental_assign(self, places: list[TopicPartition]) -> None:
-        """Read these as well."""
-        self.at |= {(one.topic, one.partition): 0 for one in places}
-        self.assigned_at = places
+        """Read these as well; from the committed offset, or from another one."""
+        for one in places:
+            begin = self.committed_at if one.offset < 0 else one.offset
+            self.seek(TopicPartition(one.topic, one.partition, begin))
 
     def incremental_unassign(self, places: list[TopicPartition]) -> None:
         """Read no more of these."""

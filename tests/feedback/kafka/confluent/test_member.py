@@ -113,3 +113,15 @@ def test_a_record_that_is_gone_meanwhile_is_none_and_holds_nothing_up(scene: Sce
     assert scene.polled(2) == [10, 11, 13, 14]
     assert scene.anew.asked == [12, 13]
     assert scene.anew.closed == 2
+
+
+def test_partitions_that_librdkafka_left_unread_go_on_from_where_they_were(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.consumer.logs[PLACE] = log()
+    scene.consumer.committed_at = 11
+    assert scene.polled(2) == [11, 12, 13, 14]
+    monkeypatch.setattr(member_module, "UNREAD_S", -1.0)
+    scene.member._standing._idle_since[PLACE] = 0.0
+    scene.consumer.logs[PLACE] = log(count=6)
+    assert scene.polled() == [15]
