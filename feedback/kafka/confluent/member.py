@@ -68,6 +68,8 @@ class ConfluentMember:
         self._paused: set[Partition] = set()
         self._next: dict[Partition, int] = {}
         self._seeks: dict[Partition, int] = {}
+        # Those that are to be assigned again: nobody knows where they were to begin.
+        self._unbegun: set[Partition] = set()
         self._is_cooperative = settings.assignor == "cooperative"
         self._owed: list[KafkaFault] = []
         self._polled: list[Any] = []
@@ -83,6 +85,7 @@ class ConfluentMember:
                         "enable.auto.commit": False,
                         "enable.auto.offset.store": False,
                         "auto.offset.reset": "earliest",
+                        "check.crcs": True,
                         "isolation.level": "read_committed",
                         "allow.auto.create.topics": False,
                         "enable.partition.eof": True,
@@ -146,12 +149,16 @@ class ConfluentMember:
         them: `rd_kafka_assignment_apply_offsets` of librdkafka 2.16.
         """
         unread = self._assigned & self._standing.idle_before(monotonic_s() - UNREAD_S)
-        if not unread or not self._standing.is_steady:
+        if not self._standing.is_steady:
+            unread = set()
+        if not unread and not self._unbegun:
             return
-        log.warning("partitions.assigned_again", partitions=len(unread))
+        if unread:
+            log.warning("partitions.assigned_again", partitions=len(unread))
         self._standing.forget_idle()
         with faults(self._settings, operation=READ):
-            wanted = unread if self._is_cooperative else self._assigned
+            wanted = unread | self._unbegun if self._is_cooperative else self._assigned
+            self._unbegun.clear()
             again = [TopicPartition(*one, self._next.get(one, OFFSET_STORED)) for one in wanted]
             if self._is_cooperative:
                 self._consumer.incremental_unassign(again)
@@ -168,7 +175,7 @@ class ConfluentMember:
             self._hear_event(place, message.offset(), error)
             return []
         # A rebalance, a pause or a seek may have come after it was fetched.
-        if place not in self._assigned or place in self._paused or place in self._seeks:
+        if place not in self._assigned or place in self._paused or self._is_to_go_back(place):
             return []
         self._standing.is_up = True
         try:
@@ -183,7 +190,7 @@ class ConfluentMember:
 
     def _hear_event(self, place: Partition, offset: int, error: Any) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
-            if place in self._assigned and place not in self._seeks:
+            if place in self._assigned and not self._is_to_go_back(place):
                 self._next[place] = offset
             return
         if error.code() in _PASSED_OVER:
@@ -193,9 +200,28 @@ class ConfluentMember:
         of_topic = {one for one in self._assigned if one[0] == place[0]}
         failed = of_topic & {place} or of_topic
         if failed and not fault.is_passing:
-            self._owed.append(PartitionsFailed(str(fault), failed).because(fault.fault))
+            self._owe(PartitionsFailed(str(fault), failed).because(fault.fault))
+            # librdkafka reads on behind a batch that is corrupt.
+            self._go_back(failed & {place})
         elif not fault.is_passing:
             self._owed.append(fault)
+
+    def _owe(self, error: PartitionsFailed) -> None:
+        # One poll may find many corrupt batches.
+        told = {one.partitions for one in self._owed if isinstance(one, PartitionsFailed)}
+        if error.partitions not in told:
+            self._owed.append(error)
+
+    def _go_back(self, places: Collection[Partition]) -> None:
+        """Read these again from the last record that was handed out; till then drop the others."""
+        for one in places:
+            if one not in self._next:
+                self._unbegun.add(one)
+            elif one not in self._seeks:
+                self._seeks[one] = self._next[one]
+
+    def _is_to_go_back(self, place: Partition) -> bool:
+        return place in self._seeks or place in self._unbegun
 
     def is_coordinated(self) -> bool:
         """Whether a broker coordinates the group."""
@@ -369,6 +395,7 @@ class ConfluentMember:
         for one in partitions:
             self._next.pop(one, None)
             self._seeks.pop(one, None)
+            self._unbegun.discard(one)
         if self._is_cooperative:
             consumer.incremental_unassign(gone)
         else:

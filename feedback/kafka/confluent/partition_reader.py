@@ -56,6 +56,7 @@ class ConfluentReader:
                     "isolation.level": "read_committed"
                     if plan.committed_only
                     else "read_uncommitted",
+                    "check.crcs": True,
                     "allow.auto.create.topics": False,
                     "enable.partition.eof": True,
                     # A fetch may bring as much as one record may have: not less.
@@ -135,6 +136,9 @@ class ConfluentReader:
             found = fault_from(error, self._settings, operation=READ, topic=place[0])
             if not found.is_passing:
                 self._owed.append(found)
+            if place in self._next and error.code() == KafkaError._BAD_MSG:
+                # librdkafka reads on behind a batch that is corrupt.
+                self._again.setdefault(place, self._next[place])
         return []
 
     def position(self, partition: Partition) -> int:

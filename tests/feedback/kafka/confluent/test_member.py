@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import pytest
+from confluent_kafka import KafkaError
 
 from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent.member import ConfluentMember
-from feedback.kafka.errors import KafkaFault
+from feedback.kafka.errors import KafkaFault, PartitionsFailed
 from feedback.kafka.member import PartitionOwner
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
@@ -125,3 +126,22 @@ def test_partitions_that_librdkafka_left_unread_go_on_from_where_they_were(
     scene.member._standing._idle_since[PLACE] = 0.0
     scene.consumer.logs[PLACE] = log(count=6)
     assert scene.polled() == [15]
+
+
+@pytest.mark.parametrize("before", [[10], []])
+def test_nothing_behind_a_corrupt_batch_is_handed_out_until_that_can_be_read(
+    scene: Scene, before: list[int]
+) -> None:
+    whole = log()
+    corrupt = [FakeMessage(one.offset(), error=KafkaError(KafkaError._BAD_MSG)) for one in whole]
+    scene.consumer.committed_at = 10
+    scene.consumer.logs[PLACE] = [*whole[: len(before)], *corrupt[len(before) : 3], *whole[3:]]
+    assert scene.polled(2) == before
+    for _ in range(2):
+        with pytest.raises(PartitionsFailed) as caught:
+            scene.member.poll(0, max_records=MOST)
+        assert caught.value.partitions == {PLACE}
+    scene.consumer.logs[PLACE] = whole
+    assert scene.polled() == [one.offset() for one in whole[len(before) :]]
+    # Else librdkafka would not look.
+    assert scene.consumer.properties["check.crcs"] is True

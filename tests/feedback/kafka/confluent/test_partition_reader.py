@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaError
 
 from feedback.kafka.confluent import partition_reader
 from feedback.kafka.confluent.partition_reader import ConfluentReader
@@ -44,3 +45,22 @@ def test_a_record_that_cannot_be_read_anew_costs_none_behind_it(
         reader.poll(0, max_records=9)
     assert [one.offset for one in reader.poll(0, max_records=9)] == [1, 2, 3]
     assert reader.position(PLACE) == 4
+
+
+def test_nothing_behind_a_corrupt_batch_is_handed_out_until_that_can_be_read(
+    reader: ConfluentReader,
+) -> None:
+    consumer = reader._consumer
+    assert isinstance(consumer, FakeConsumer)
+    whole = [FakeMessage(at) for at in range(4)]
+    corrupt = FakeMessage(1, error=KafkaError(KafkaError._BAD_MSG))
+    consumer.logs[PLACE] = [whole[0], corrupt, *whole[2:]]
+    reader.assign({PLACE: 0})
+    assert [one.offset for one in reader.poll(0, max_records=9)] == [0]
+    for _ in range(2):
+        with pytest.raises(KafkaFault):
+            reader.poll(0, max_records=9)
+    consumer.logs[PLACE] = whole
+    assert [one.offset for one in reader.poll(0, max_records=9)] == [1, 2, 3]
+    # Else librdkafka would not look.
+    assert consumer.properties["check.crcs"] is True
