@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -129,13 +129,16 @@ class ConfluentMember:
         self._assign_again()
         self._seek_again()
         self._polled = []
-        with faults(self._settings, operation=READ):
+        # With an exception of a callback librdkafka's messages are lost, and its positions behind.
+        with ExitStack() as lost, faults(self._settings, operation=READ):
+            lost.callback(lambda: self._go_back(self._assigned))
             first = self._consumer.poll(timeout_s)
             if first is not None:
                 self._polled.append(first)
                 if max_records > 1:
                     # Those that are there already.
                     self._polled += self._consumer.consume(max_records - 1, 0)
+            lost.pop_all()
         with closing(self._anew):
             records = [one for message in self._polled for one in self._taken(message)]
         if self._owed and not records:
@@ -360,10 +363,12 @@ class ConfluentMember:
 
     def _hear_revoked(self, consumer: Any, revoked: list[Any]) -> None:
         partitions = frozenset((one.topic, one.partition) for one in revoked)
-        again = self._owner.give_up(partitions)
-        if again:
-            self._owner.given_up(again, self._refusal_of_handing_over(again))
-        self._drop(consumer, partitions, revoked)
+        try:
+            again = self._owner.give_up(partitions)
+            if again:
+                self._owner.given_up(again, self._refusal_of_handing_over(again))
+        finally:
+            self._drop(consumer, partitions, revoked)
 
     def _refusal_of_handing_over(self, offsets: Mapping[Partition, int]) -> str:
         """Commit for the next owner; return why that failed, in a word."""
@@ -378,10 +383,12 @@ class ConfluentMember:
 
     def _hear_lost(self, consumer: Any, lost: list[Any]) -> None:
         partitions = frozenset((one.topic, one.partition) for one in lost)
-        again = self._owner.give_up(partitions)
-        if again:
-            self._owner.given_up(again, "lost")
-        self._drop(consumer, partitions, lost)
+        try:
+            again = self._owner.give_up(partitions)
+            if again:
+                self._owner.given_up(again, "lost")
+        finally:
+            self._drop(consumer, partitions, lost)
 
     def _drop(self, consumer: Any, partitions: frozenset[Partition], gone: list[Any]) -> None:
         self._standing.is_steady = False

@@ -71,7 +71,7 @@ class FakeConsumer:
         logs: the messages of each partition.
         at: the next message of each partition, as an index.
         committed_at: the committed offset of each.
-        steps: called within the next polls, as librdkafka calls back.
+        steps: called within the next call of a name, as librdkafka calls back.
     """
 
     def __init__(self, properties: dict[str, Any]) -> None:
@@ -80,7 +80,7 @@ class FakeConsumer:
         self.at: dict[Partition, int] = {}
         self.events: list[FakeMessage] = []
         self.paused: set[Partition] = set()
-        self.steps: list[Callable[[], None]] = []
+        self.steps: dict[str, list[Callable[[], None]]] = {"poll": [], "consume": []}
         self.heard: dict[str, Callable[..., None]] = {}
         self.committed_at = 0
 
@@ -88,15 +88,15 @@ class FakeConsumer:
         """Keep who hears of partitions."""
         self.heard = heard
 
-    def give(self, *places: Partition) -> None:
-        """Assign these within the next poll."""
+    def give(self, *places: Partition, within: str = "poll") -> None:
+        """Assign these within the next call of a name."""
         given = [TopicPartition(*one) for one in places]
-        self.steps.append(lambda: self.heard["on_assign"](self, given))
+        self.steps[within].append(lambda: self.heard["on_assign"](self, given))
 
-    def take_away(self, *places: Partition) -> None:
-        """Revoke these within the next poll."""
+    def take_away(self, *places: Partition, within: str = "poll") -> None:
+        """Revoke these within the next call of a name."""
         gone = [TopicPartition(*one) for one in places]
-        self.steps.append(lambda: self.heard["on_revoke"](self, gone))
+        self.steps[within].append(lambda: self.heard["on_revoke"](self, gone))
 
     def assign(self, places: list[TopicPartition]) -> None:
         """Read these, and no others."""
@@ -119,19 +119,29 @@ class FakeConsumer:
         self.at.clear()
 
     def poll(self, _: float) -> FakeMessage | None:
-        """Return the next message."""
-        return next(iter(self.consume(1, 0)), None)
+        """Return the next message; a callback comes first, and has librdkafka return without."""
+        if self.steps["poll"]:
+            self._call_back("poll")
+            return None
+        return next(iter(self._taken(1)), None)
 
     def consume(self, count: int, _: float) -> list[FakeMessage]:
         """Return the next messages; what a callback raises costs them all."""
+        found = self._taken(count)
+        self._call_back("consume")
+        return found
+
+    def _call_back(self, within: str) -> None:
+        while self.steps[within]:
+            self.steps[within].pop(0)()
+
+    def _taken(self, count: int) -> list[FakeMessage]:
         found = [self.events.pop(0) for _ in self.events[:count]]
         for place in sorted(self.at.keys() - self.paused):
             log = self.logs.get(place, [])
             some = log[self.at[place] : self.at[place] + count - len(found)]
             self.at[place] += len(some)
             found += some
-        while self.steps:
-            self.steps.pop(0)()
         return found
 
     def seek(self, place: TopicPartition) -> None:

@@ -145,3 +145,19 @@ def test_nothing_behind_a_corrupt_batch_is_handed_out_until_that_can_be_read(
     assert scene.polled() == [one.offset() for one in whole[len(before) :]]
     # Else librdkafka would not look.
     assert scene.consumer.properties["check.crcs"] is True
+
+
+@pytest.mark.parametrize("call", ["poll", "consume"])
+def test_what_was_polled_as_its_owner_failed_is_polled_again(scene: Scene, call: str) -> None:
+    other = (TOPIC, 1)
+    scene.consumer.give(PLACE, other)
+    assert scene.polled() == []
+    scene.consumer.logs = {PLACE: log(), other: [FakeMessage(7, other)]}
+    scene.owner.fault = KafkaFault("of the owner")
+    scene.consumer.take_away(other, within=call)
+    with pytest.raises(KafkaFault, match="of the owner"):
+        scene.member.poll(0, max_records=MOST)
+    assert other not in scene.member.assigned()
+    if not scene.member.assigned():
+        scene.consumer.give(PLACE)
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
