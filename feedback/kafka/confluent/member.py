@@ -178,7 +178,11 @@ class ConfluentMember:
             self._hear_event(place, message.offset(), error)
             return []
         # A rebalance, a pause or a seek may have come after it was fetched.
-        if place not in self._assigned or place in self._paused or self._is_to_go_back(place):
+        if place not in self._assigned or self._is_to_go_back(place):
+            return []
+        if place in self._paused:
+            # librdkafka's position is behind it.
+            self._seeks[place] = self._next[place] = message.offset()
             return []
         self._standing.is_up = True
         try:

@@ -161,3 +161,14 @@ def test_what_was_polled_as_its_owner_failed_is_polled_again(scene: Scene, call:
     if not scene.member.assigned():
         scene.consumer.give(PLACE)
     assert scene.polled(2) == [10, 11, 12, 13, 14]
+
+
+def test_what_librdkafka_hands_out_of_a_paused_partition_is_kept_for_later(scene: Scene) -> None:
+    assert scene.polled() == []
+    scene.consumer.logs[PLACE] = log(count=3)
+    scene.member.pause([PLACE])
+    scene.consumer.paused.clear()
+    assert scene.polled() == []
+    assert scene.member.position(PLACE) == 10
+    scene.member.resume([PLACE])
+    assert scene.polled() == [10, 11, 12]
