@@ -136,8 +136,9 @@ class ConfluentMember:
             if first is not None:
                 self._polled.append(first)
                 if max_records > 1:
-                    # Those that are there already.
-                    self._polled += self._consumer.consume(max_records - 1, 0)
+                    # Those that are there already. Meanwhile the first may be taken away.
+                    ready = self._consumer.consume(max_records - 1, 0)
+                    self._polled += ready
             lost.pop_all()
         with closing(self._anew):
             records = [one for message in self._polled for one in self._taken(message)]

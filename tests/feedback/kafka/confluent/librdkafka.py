@@ -71,6 +71,7 @@ class FakeConsumer:
         logs: the messages of each partition.
         at: the next message of each partition, as an index.
         committed_at: the committed offset of each.
+        hands_out: how many messages have been fetched for each call, at most.
         steps: called within the next call of a name, as librdkafka calls back.
     """
 
@@ -82,7 +83,9 @@ class FakeConsumer:
         self.paused: set[Partition] = set()
         self.steps: dict[str, list[Callable[[], None]]] = {"poll": [], "consume": []}
         self.heard: dict[str, Callable[..., None]] = {}
+        self._came: set[Partition] = set()
         self.committed_at = 0
+        self.hands_out = 500
 
     def subscribe(self, _: list[str], **heard: Callable[..., None]) -> None:
         """Keep who hears of partitions."""
@@ -106,6 +109,7 @@ class FakeConsumer:
     def incremental_assign(self, places: list[TopicPartition]) -> None:
         """Read these as well; from the committed offset, or from another one."""
         for one in places:
+            self._came.add((one.topic, one.partition))
             begin = self.committed_at if one.offset < 0 else one.offset
             self.seek(TopicPartition(one.topic, one.partition, begin))
 
@@ -128,14 +132,17 @@ class FakeConsumer:
     def consume(self, count: int, _: float) -> list[FakeMessage]:
         """Return the next messages; what a callback raises costs them all."""
         found = self._taken(count)
+        self._came.clear()
         self._call_back("consume")
-        return found
+        # What was taken before a partition came anew is outdated.
+        return [one for one in found if (one.topic(), one.partition()) not in self._came]
 
     def _call_back(self, within: str) -> None:
         while self.steps[within]:
             self.steps[within].pop(0)()
 
     def _taken(self, count: int) -> list[FakeMessage]:
+        count = min(count, self.hands_out)
         found = [self.events.pop(0) for _ in self.events[:count]]
         for place in sorted(self.at.keys() - self.paused):
             log = self.logs.get(place, [])

@@ -172,3 +172,16 @@ def test_what_librdkafka_hands_out_of_a_paused_partition_is_kept_for_later(scene
     assert scene.member.position(PLACE) == 10
     scene.member.resume([PLACE])
     assert scene.polled() == [10, 11, 12]
+
+
+def test_a_record_is_not_handed_out_once_its_partition_went_though_it_comes_back_at_once(
+    scene: Scene,
+) -> None:
+    assert scene.polled() == []
+    scene.consumer.logs[PLACE] = log(count=3)
+    scene.consumer.committed_at = 11
+    scene.consumer.take_away(PLACE, within="consume")
+    scene.consumer.give(PLACE, within="consume")
+    scene.consumer.hands_out = 1
+    # The first was handed out and committed by another member meanwhile.
+    assert scene.polled(2) == [11, 12]
