@@ -112,7 +112,7 @@ class ConfluentMember:
             self._commits.shutdown(wait=False)
             self._consumer.close()
             raise
-        self._counts = TopicCounts(self._consumer)
+        self._counts = TopicCounts(settings)
         if topics:
             with faults(settings):
                 self._consumer.subscribe(

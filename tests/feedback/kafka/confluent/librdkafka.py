@@ -165,8 +165,9 @@ class FakeConsumer:
         """Return messages of these again."""
         self.paused -= {(one.topic, one.partition) for one in places}
 
-    def list_topics(self, *_: object, **__: object) -> None:
-        """Answer as a broker."""
+    def list_topics(self, *topics: str, **_: object) -> None:
+        """Answer as a broker to a new client."""
+        assert not topics, "a poll would wait for the answer"
 
     def close(self) -> None:
         """Leave."""

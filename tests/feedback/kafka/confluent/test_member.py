@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Mapping
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 from confluent_kafka import KafkaError
 
 from feedback.kafka.confluent import member as member_module
+from feedback.kafka.confluent import topic_counts
 from feedback.kafka.confluent.member import ConfluentMember
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
 from feedback.kafka.member import PartitionOwner
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
+from tests.eventually import eventually
 from tests.feedback.kafka.confluent.librdkafka import (
     PLACE,
     TOPIC,
@@ -185,3 +189,32 @@ def test_a_record_is_not_handed_out_once_its_partition_went_though_it_comes_back
     scene.consumer.hands_out = 1
     # The first was handed out and committed by another member meanwhile.
     assert scene.polled(2) == [11, 12]
+
+
+class SlowBroker:
+    """Answers of topics when it is told to, in the place of an administrator's client."""
+
+    is_told = threading.Event()
+
+    def __init__(self, _: object) -> None:
+        self.topics: dict[str, SimpleNamespace] = {}
+
+    def list_topics(self, topic: str, *, timeout: float) -> SlowBroker:
+        """Return how a topic is, after a while."""
+        assert self.is_told.wait(timeout)
+        self.topics[topic] = SimpleNamespace(error=None, partitions={0: None, 1: None})
+        return self
+
+
+def test_topics_are_counted_by_a_client_for_which_no_poll_waits(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SlowBroker.is_told.clear()
+    monkeypatch.setattr(topic_counts, "AdminClient", SlowBroker, raising=False)
+    monkeypatch.setattr(topic_counts, "_ANSWER_S", 60.0)
+    scene.consumer.logs[PLACE] = log()
+    assert scene.member.partition_counts([TOPIC]) == {}
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
+    assert scene.member.partition_counts([TOPIC]) == {}
+    SlowBroker.is_told.set()
+    eventually(lambda: scene.member.partition_counts([TOPIC]) == {TOPIC: 2})
