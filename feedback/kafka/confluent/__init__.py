@@ -15,8 +15,8 @@ Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a 
 - A synchronous commit waits for a coordinator as long as a session may last (`session_timeout_s`),
   and then `socket.timeout.ms` for its answer. Within a callback about partitions it is made in that
   thread: another one is answered after its end.
-- Each call of one client waits for the end of its others, whatever their threads: a poll, a pause or
-  the closing beside a commit, also one that is given up by then.
+- Each call of one client waits for the end of its others, whatever their threads: a poll, a pause
+  or the closing beside a commit, also one that is given up by then.
 - `consume` returns when it has all records that it may return, or at its time limit; `poll` at the
   first. Both call us back about partitions, errors and statistics, in the caller's thread.
 - A broker reads nothing else from a connection on which a fetch waits: for up to 0.5 s.
