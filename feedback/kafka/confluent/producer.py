@@ -136,6 +136,8 @@ class ConfluentProducer:
                 )
         except (ValueError, TypeError) as error:
             raise RecordRefused(f"{type(error).__name__} {error}") from error
+        except BufferError as error:
+            raise NotAcknowledged(f"too much waits to be written: {error}") from error
 
     def takes_alone(self, sent: _SentMessage) -> bool:
         """Say whether a record whose batch was too large is sent alone, within this flush."""
