@@ -17,6 +17,11 @@ Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a 
   thread: another one is answered after its end.
 - Each call of one client waits for the end of its others, whatever their threads: a poll, a pause
   or the closing beside a commit, also one that is given up by then.
+- The commit for a next owner is such a one. So `HAND_OVER_S` is not kept where a coordinator falls
+  silent just then: a broker removes the member meanwhile, and the next owner goes on from the
+  committed offset.
+- A header's name ends at a null character for it: it reads less than kafka-python does, and cannot
+  write such a name.
 - `consume` returns when it has all records that it may return, or at its time limit; `poll` at the
   first. Both call us back about partitions, errors and statistics, in the caller's thread.
 - A broker reads nothing else from a connection on which a fetch waits: for up to 0.5 s.
