@@ -3,7 +3,8 @@
 - `engine` is the whole of it, for the port. What it has not, kafka-python's engine has.
 - `partition_reader` reads without a group; `administrator` asks about topics.
 - `producer` writes a worker's own records.
-- `member` is a member of a group; `standing` is what librdkafka says of its group and brokers.
+- `member` is a member of a group, `places` its partitions, `committing` its commits; `standing` is
+  what librdkafka says of its group and brokers.
 - `topic_counts` asks how many partitions topics have, beside the polls, by a client of its own.
 - `connection` maps our settings, and refuses by name those that librdkafka has not.
 - `faults` turns librdkafka's errors into ours.
