@@ -96,9 +96,10 @@ class ConfluentReader:
         while not self._owed:
             positions = dict(self._next)
             with faults(self._settings, operation=READ):
-                while self._again:
-                    place, offset = self._again.popitem()
+                for place, offset in list(self._again.items()):
                     self._consumer.seek(TopicPartition(*place, offset))
+                    # Not before: until it is there nothing of it is handed out.
+                    del self._again[place]
                 first = self._consumer.poll(max(0.0, until_s - monotonic_s()))
                 polled = [] if first is None else [first, *self._ready(max_records - 1)]
             with closing(self._anew):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from feedback.kafka.confluent import partition_reader
 from feedback.kafka.confluent.partition_reader import ConfluentReader
@@ -45,6 +45,27 @@ def test_a_record_that_cannot_be_read_anew_costs_none_behind_it(
         reader.poll(0, max_records=9)
     assert [one.offset for one in reader.poll(0, max_records=9)] == [1, 2, 3]
     assert reader.position(PLACE) == 4
+
+
+def test_a_position_that_cannot_be_set_back_yet_costs_no_record(
+    reader: ConfluentReader, anew: FakeAnew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = reader._consumer
+    assert isinstance(consumer, FakeConsumer)
+    consumer.logs[PLACE] = [FakeMessage(at, is_odd=at == 0) for at in range(3)]
+    anew.answers = {0: KafkaFault("away")}
+    reader.assign({PLACE: 0})
+    with pytest.raises(KafkaFault, match="away"):
+        reader.poll(0, max_records=1)
+
+    def refuse(_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._STATE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(consumer, "seek", refuse)
+        with pytest.raises(KafkaFault, match="_STATE"):
+            reader.poll(0, max_records=9)
+    assert [one.offset for one in reader.poll(0, max_records=9)] == [0, 1, 2]
 
 
 def test_nothing_behind_a_corrupt_batch_is_handed_out_until_that_can_be_read(
