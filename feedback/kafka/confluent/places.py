@@ -68,7 +68,6 @@ class Places:
         begun_anew = self._unbegun.union(unread)
         if not begun_anew:
             return False
-        self._unbegun.clear()
         wanted = begun_anew if self._is_cooperative else self.assigned
         again = [TopicPartition(*one, self._next.get(one, OFFSET_STORED)) for one in wanted]
         with faults(self._settings, operation=READ):
@@ -78,6 +77,8 @@ class Places:
             else:
                 self._consumer.assign(again)
             self._consumer.pause([TopicPartition(*one) for one in self.paused])
+        # Not before: until then nothing of them is handed out.
+        self._unbegun.clear()
         return True
 
     def may_hand_out(self, place: Partition, offset: int) -> bool:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent import topic_counts
@@ -206,6 +206,25 @@ class SlowBroker:
         assert self.is_told.wait(timeout)
         self.topics[topic] = SimpleNamespace(error=None, partitions={0: None, 1: None})
         return self
+
+
+def test_partitions_that_cannot_be_assigned_again_yet_cost_no_record(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.consumer.logs[PLACE] = log()
+    bad = FakeMessage(10, error=KafkaError(KafkaError._BAD_MSG))
+    scene.consumer.events.append(bad)
+    assert scene.polled(2) == []
+
+    def refuse(_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._STATE))
+
+    with monkeypatch.context() as patch:
+        for name in ("assign", "incremental_assign"):
+            patch.setattr(scene.consumer, name, refuse)
+        with pytest.raises(KafkaFault, match="_STATE"):
+            scene.member.poll(0, max_records=MOST)
+    assert scene.polled() == [10, 11, 12, 13, 14]
 
 
 def test_topics_are_counted_by_a_client_for_which_no_poll_waits(
