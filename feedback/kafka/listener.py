@@ -57,9 +57,10 @@ def fault_of_listener(host: str, port: int, *, security_protocol: str) -> Securi
 
 def fault_of_certificate(host: str, port: int, settings: KafkaSection) -> SecurityFault | None:
     """Return why a listener's certificate is refused; None where it is not, or none answers."""
-    context = ssl.create_default_context(cafile=settings.ssl_cafile)
-    context.check_hostname = settings.ssl_check_hostname
     try:
+        # Its file may be gone since the connection was made.
+        context = ssl.create_default_context(cafile=settings.ssl_cafile)
+        context.check_hostname = settings.ssl_check_hostname
         with (
             closing(connected(host, port)) as sock,
             closing(context.wrap_socket(sock, server_hostname=host)),

@@ -53,7 +53,7 @@ class PartitionReader(Protocol):
         """Return the next offset to read; -1 where that is not known."""
 
     def end(self, partition: Partition) -> int | None:
-        """Return a partition's end by the last answer of its leader; None: there was none yet."""
+        """Return a partition's end by its leader's last answer since `assign`; None without one."""
 
     def why_away(self, *, since_s: float) -> Away:
         """Return why no connection was made since a monotonic time."""

@@ -5,6 +5,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import psutil
 
@@ -36,6 +37,11 @@ class Restartable:
     def address(self) -> str:
         """Where it is, also while it is down: host and port, or a URL."""
         return self._running.address
+
+    @property
+    def folder(self) -> Path:
+        """Its folder, with its data."""
+        return self._running.folder
 
     @property
     def log(self) -> str:

@@ -203,14 +203,36 @@ class BatchIntake(Intake, Feature):
                 self._due[topic, partition] = offset + 1
         self._batch = []
         source.rewind(again)
+        self._keep_behind(source)
+
+    def _keep_behind(self, source: KafkaSource) -> None:
+        """Go on behind the batch where its partitions went meanwhile and came back.
+
+        They are read from the committed offset, which is in front of it. Where another worker has
+        come further, or nobody can say, nothing of this batch is committed any more.
+        """
+        gone = source.take_revoked().intersection(self._due)
+        back = sorted(gone.intersection(source.assigned()))
+        committed: Mapping[Partition, int] = {}
+        if back:
+            try:
+                committed = source.committed(back)
+            except KafkaUnavailable as error:
+                self._note_kafka(error)
+        behind = {one: self._due[one] for one in back}
+        behind = {one: at for one, at in behind.items() if committed.get(one, at + 1) <= at}
+        source.rewind(behind)
+        self._due = {one: at for one, at in self._due.items() if one in behind or one not in gone}
 
     def _commit_due(self, source: KafkaSource) -> None:
-        if not self._due:
-            return
-        try:
-            source.commit(self._due)
-        except CommitFailed as error:
-            # Another worker has them by now, or will: ended ones are answered there.
-            log.warning("commit.failed", reason=str(error), partitions=len(self._due))
+        # A broker would take an offset of another worker's partition, and move that one's back.
+        owned = source.assigned()
+        due = {one: at for one, at in self._due.items() if one in owned}
+        if due:
+            try:
+                source.commit(due)
+            except CommitFailed as error:
+                # Another worker has them by now, or will: ended ones are answered there.
+                log.warning("commit.failed", reason=str(error), partitions=len(due))
         # Not before: a partition that goes while it is committed is committed as it goes.
         self._due = {}

@@ -3,16 +3,26 @@
 - `engine` is the whole of it, for the port. What it has not, kafka-python's engine has.
 - `partition_reader` reads without a group; `administrator` asks about topics.
 - `producer` writes a worker's own records.
-- `member` is a member of a group; `standing` is what librdkafka says of its group and brokers.
-- `topic_counts` asks how many partitions topics have, beside the polls.
+- `member` is a member of a group, `places` its partitions, `committing` its commits; `standing` is
+  what librdkafka says of its group and brokers.
+- `topic_counts` asks how many partitions topics have, beside the polls, by a client of its own.
 - `connection` maps our settings, and refuses by name those that librdkafka has not.
 - `faults` turns librdkafka's errors into ours.
-- `records` converts its records. At a header whose name is not UTF-8 the process would end.
+- `records` converts its records. At a header whose name is not UTF-8 the process would end: `anew`
+  reads those by the other engine.
 
 Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a real broker:
 - A client is made without a broker, and says nothing of brokers that are away but in a callback.
-- A synchronous commit waits 45 s for a coordinator; no setting makes that shorter. Within a
-  callback about partitions it is made in that thread: another one is answered after its end.
+- A synchronous commit waits for a coordinator as long as a session may last (`session_timeout_s`),
+  and then `socket.timeout.ms` for its answer. Within a callback about partitions it is made in that
+  thread: another one is answered after its end.
+- Each call of one client waits for the end of its others, whatever their threads: a poll, a pause
+  or the closing beside a commit, also one that is given up by then.
+- The commit for a next owner is such a one. So `HAND_OVER_S` is not kept where a coordinator falls
+  silent just then: a broker removes the member meanwhile, and the next owner goes on from the
+  committed offset.
+- A header's name ends at a null character for it: it reads less than kafka-python does, and cannot
+  write such a name.
 - `consume` returns when it has all records that it may return, or at its time limit; `poll` at the
   first. Both call us back about partitions, errors and statistics, in the caller's thread.
 - A broker reads nothing else from a connection on which a fetch waits: for up to 0.5 s.

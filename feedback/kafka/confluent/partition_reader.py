@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from feedback.clock import monotonic_s
+from feedback.kafka.confluent.anew import RecordsAnew
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
-from feedback.kafka.confluent.records import ReadAnew, record_of
+from feedback.kafka.confluent.records import record_of
 from feedback.kafka.confluent.standing import Standing, await_broker
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.partition_reader import ReadingPlan
@@ -29,14 +31,18 @@ class ConfluentReader:
 
     Args:
         settings: brokers and security; no group is joined, nothing is committed.
-        read_anew: for records that confluent-kafka cannot give.
+        anew: reads the records that confluent-kafka cannot give.
     """
 
-    def __init__(self, settings: KafkaSection, plan: ReadingPlan, read_anew: ReadAnew) -> None:
+    def __init__(self, settings: KafkaSection, plan: ReadingPlan, anew: RecordsAnew) -> None:
         self._settings = settings
-        self._read_anew = read_anew
+        self._anew = anew
         self._standing = Standing(settings)
         self._next: dict[Partition, int] = {}
+        # Where librdkafka's position is to be set back.
+        self._again: dict[Partition, int] = {}
+        # Those of which a leader has answered.
+        self._heard: set[Partition] = set()
         self._owed: list[KafkaFault] = []
         with faults(settings):
             self._consumer = Consumer(
@@ -50,6 +56,7 @@ class ConfluentReader:
                     "isolation.level": "read_committed"
                     if plan.committed_only
                     else "read_uncommitted",
+                    "check.crcs": True,
                     "allow.auto.create.topics": False,
                     "enable.partition.eof": True,
                     # A fetch may bring as much as one record may have: not less.
@@ -70,12 +77,15 @@ class ConfluentReader:
     def assign(self, begins: Mapping[Partition, int]) -> None:
         """Read these partitions from these offsets on, and no others."""
         self._owed.clear()
+        self._again.clear()
+        self._heard.clear()
         self._next = dict(begins)
         with faults(self._settings):
             self._consumer.assign([TopicPartition(*one, offset) for one, offset in begins.items()])
 
     def leave_out(self, partition: Partition) -> None:
         """Read no more of a partition until the next `assign`."""
+        self._again.pop(partition, None)
         # A pause would outlast that.
         with faults(self._settings):
             self._consumer.incremental_unassign([TopicPartition(*partition)])
@@ -86,9 +96,14 @@ class ConfluentReader:
         while not self._owed:
             positions = dict(self._next)
             with faults(self._settings, operation=READ):
+                for place, offset in list(self._again.items()):
+                    self._consumer.seek(TopicPartition(*place, offset))
+                    # Not before: until it is there nothing of it is handed out.
+                    del self._again[place]
                 first = self._consumer.poll(max(0.0, until_s - monotonic_s()))
                 polled = [] if first is None else [first, *self._ready(max_records - 1)]
-            records = [one for message in polled for one in self._taken(message)]
+            with closing(self._anew):
+                records = [one for message in polled for one in self._taken(message)]
             if records or positions != self._next:
                 return records
             if not self._owed and monotonic_s() >= until_s:
@@ -103,17 +118,28 @@ class ConfluentReader:
         place = (message.topic(), message.partition())
         error = message.error()
         if error is None:
-            if place not in self._next:
+            self._heard.add(place)
+            if place not in self._next or place in self._again:
+                return []
+            try:
+                record = record_of(message, self._anew.read)
+            except KafkaFault as fault:
+                self._again[place] = message.offset()
+                self._owed.append(fault)
                 return []
             self._next[place] = message.offset() + 1
-            return [record_of(message, self._read_anew)]
+            return [] if record is None else [record]
         if error.code() == KafkaError._PARTITION_EOF:
+            self._heard.add(place)
             if place in self._next:
                 self._next[place] = message.offset()
         elif error.code() not in _PASSED_OVER:
             found = fault_from(error, self._settings, operation=READ, topic=place[0])
             if not found.is_passing:
                 self._owed.append(found)
+            if place in self._next and error.code() == KafkaError._BAD_MSG:
+                # librdkafka reads on behind a batch that is corrupt.
+                self._again.setdefault(place, self._next[place])
         return []
 
     def position(self, partition: Partition) -> int:
@@ -122,6 +148,9 @@ class ConfluentReader:
 
     def end(self, partition: Partition) -> int | None:
         """Return a partition's end."""
+        # librdkafka remembers one from an earlier assignment.
+        if partition not in self._heard:
+            return None
         try:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
         except KafkaException:

@@ -4,6 +4,10 @@ Whether a record that ended with an error is in Kafka is known to librdkafka
 (`rd_kafka_message_status`), and confluent-kafka 2.16.1 does not say it. So only three errors mean
 that Kafka does not have it: the broker found that very record too large, invalid, or against its
 policy. All others are `NotAcknowledged`; a purged or expired record may have been sent before.
+
+librdkafka would try a record again by itself, and then report the last try alone: of one that was
+stored at the first, with an acknowledgement that was lost, that the topic refuses it by now. So it
+tries once, and what may be tried again is sent again here, within the flush.
 """
 
 from __future__ import annotations
@@ -33,6 +37,23 @@ _LINGER_MS = 50
 _BATCH_BYTES = 65_536
 _BY_KEY = -1
 _REFUSED = {KafkaError.INVALID_RECORD, KafkaError.POLICY_VIOLATION}
+# The same record may be taken in a moment.
+_AGAIN = {
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.KAFKA_STORAGE_ERROR,
+}
+# Between two tries, where the broker answers at once.
+_PAUSE_S = 0.1
 
 
 class ConfluentProducer:
@@ -49,6 +70,8 @@ class ConfluentProducer:
         self._standing = Standing(settings)
         # Records whose batch was too large: each is to be sent alone, within the flush.
         self._too_large: list[_SentMessage] = []
+        # Records that Kafka may have by now, or not.
+        self._unsure: list[_SentMessage] = []
         self._is_flushing = False
         self._counts: dict[str, tuple[int, float]] = {}
         with self._faults():
@@ -58,6 +81,7 @@ class ConfluentProducer:
                     "error_cb": self._standing.hear_error,
                     "acks": "all",
                     "max.in.flight.requests.per.connection": 1,
+                    "retries": 0,
                     "message.timeout.ms": max(1, int(timeout_s * 1000)),
                     "message.max.bytes": _ANY_SIZE_BYTES,
                     "queue.buffering.max.messages": 0,
@@ -112,6 +136,8 @@ class ConfluentProducer:
                 )
         except (ValueError, TypeError) as error:
             raise RecordRefused(f"{type(error).__name__} {error}") from error
+        except BufferError as error:
+            raise NotAcknowledged(f"too much waits to be written: {error}") from error
 
     def takes_alone(self, sent: _SentMessage) -> bool:
         """Say whether a record whose batch was too large is sent alone, within this flush."""
@@ -119,16 +145,29 @@ class ConfluentProducer:
             self._too_large.append(sent)
         return self._is_flushing
 
+    def take_unsure(self, sent: _SentMessage) -> None:
+        """Send a record again, if that is within this flush."""
+        if self._is_flushing:
+            self._unsure.append(sent)
+
     def flush(self, timeout_s: float) -> None:
         """Return when the result of each is known, or the time is over."""
         until_s = monotonic_s() + timeout_s
         self._is_flushing = True
+        again: list[_SentMessage] = []
         try:
             self._producer.flush(timeout_s)
-            # A batch is refused whole. Alone the others go through.
-            while self._too_large and monotonic_s() < until_s:
-                self._too_large.pop(0).again()
-                self._producer.flush(until_s - monotonic_s())
+            while (left_s := until_s - monotonic_s()) > 0:
+                if self._unsure:
+                    self._producer.poll(min(_PAUSE_S, left_s))
+                    again += self._unsure
+                    self._send_unsure()
+                elif self._too_large:
+                    # A batch is refused whole. Alone the others go through.
+                    self._too_large.pop(0).again_alone()
+                else:
+                    break
+                self._producer.flush(max(0.0, until_s - monotonic_s()))
         finally:
             self._is_flushing = False
             # Nobody hears of them any more: a later flush would send what its caller counts as
@@ -136,6 +175,15 @@ class ConfluentProducer:
             for left in self._too_large:
                 left.give_up()
             self._too_large.clear()
+            self._unsure.clear()
+            if any(not one.is_known for one in again):
+                # Each try has the whole time of a record, and this one's is over.
+                self._producer.purge(in_flight=False)
+
+    def _send_unsure(self) -> None:
+        unsure, self._unsure = self._unsure, []
+        for one in unsure:
+            one.again()
 
     def await_one(self, timeout_s: float) -> None:
         """Return when the result of one more is known, or the time is over."""
@@ -178,11 +226,14 @@ class ConfluentProducer:
 
 
 class _SentMessage:
-    """A record under way; alone in its batch from the second sending on.
+    """A record under way; alone in its batch once that was too large.
 
     Args:
         record: as it was given.
         producer: sends it.
+
+    Attributes:
+        is_known: whether its result is.
     """
 
     def __init__(
@@ -190,37 +241,51 @@ class _SentMessage:
     ) -> None:
         self.record = record
         self.partition = partition
+        self.is_known = False
         self._producer = producer
         self._is_alone = False
-        self._is_known = False
+        self._may_be_there = False
         self._error: KafkaUnavailable | None = None
 
     def hear(self, error: Any, _: object) -> None:
         """Hear how its sending ended."""
-        self._error = None if error is None else self._producer.error_of(error, self.record.topic)
-        self._is_known = True
-        is_of_batch = isinstance(self._error, RecordTooLarge) and not self._is_alone
-        if is_of_batch and not self._producer.takes_alone(self):
-            self.give_up()
+        self.is_known, self._error = True, None
+        if error is None:
+            return
+        self._error = self._producer.error_of(error, self.record.topic)
+        if isinstance(self._error, RecordTooLarge) and not self._is_alone:
+            if not self._producer.takes_alone(self):
+                self.give_up()
+        elif not isinstance(self._error, RecordRefused):
+            self._may_be_there = True
+            if error.code() in _AGAIN:
+                self._producer.take_unsure(self)
+        elif self._may_be_there:
+            self._error = NotAcknowledged(f"{self._error}; an earlier try may have been stored")
 
     def give_up(self) -> None:
         """End as not sent: its batch was refused, and no time is left to send it alone."""
         self._error = NotAcknowledged("its batch was too large, and no time was left for it alone")
-        self._is_known = True
+        self.is_known = True
+
+    def again_alone(self) -> None:
+        """Send it alone."""
+        self._is_alone = True
+        self.again()
 
     def again(self) -> None:
-        """Send it alone."""
-        self._is_alone, self._is_known = True, False
+        """Send it once more."""
+        self.is_known = False
         try:
             self._producer.produce(self)
         except KafkaUnavailable as error:
-            self._error, self._is_known = error, True
+            self._error, self.is_known = error, True
 
     def result(self, timeout_s: float) -> KafkaUnavailable | None:
         """Return None when Kafka has it, else the error."""
         until_s = monotonic_s() + timeout_s
-        while not self._is_known and (left_s := until_s - monotonic_s()) > 0:
+        while not self.is_known and (left_s := until_s - monotonic_s()) > 0:
             self._producer.await_one(left_s)
-        if not self._is_known:
+        if not self.is_known:
             return NotAcknowledged("Kafka did not acknowledge in time")
         return self._error

@@ -15,15 +15,18 @@ from typing import Any
 
 from feedback.records.envelope import NULL_HEADER, Record
 
-# Reads one record again, by its coordinates.
-ReadAnew = Callable[[str, int, int], Record]
+# Reads one record again, by its coordinates; None: there is none any more.
+ReadAnew = Callable[[str, int, int], Record | None]
 
 
-def record_of(message: Any, read_anew: ReadAnew) -> Record:
-    """Return a polled record as a record of ours.
+def record_of(message: Any, read_anew: ReadAnew) -> Record | None:
+    """Return a polled record as a record of ours; None where it has gone since.
 
     Args:
         read_anew: for a record whose headers cannot be had.
+
+    Raises:
+        KafkaFault: it could not be read anew.
     """
     given = _headers(message)
     if given is None:

@@ -25,7 +25,7 @@ _BROKER = re.compile(r"://(?P<host>[^/\s]+):(?P<port>\d+)/")
 # States of a partition that nobody has asked librdkafka to read.
 _IDLE = ("none", "stopped")
 
-# How long a client is asked in vain, before its errors are looked at.
+# How long a client is asked in vain at first, before its errors are looked at.
 _LOOK_S = 0.5
 
 
@@ -140,14 +140,17 @@ def await_broker(client: Any, standing: Standing, settings: KafkaSection, limit_
         KafkaFault: none did; with the fault of security, as soon as that is known.
     """
     began_s = monotonic_s()
+    look_s = _LOOK_S
     while True:
         left_s = began_s + limit_s - monotonic_s()
         try:
-            client.list_topics(timeout=max(0.001, min(_LOOK_S, left_s)))
+            client.list_topics(timeout=max(0.001, min(look_s, left_s)))
         except KafkaException as error:
             client.poll(0)  # errors are told to us within
             why = standing.why_away(since_s=began_s)
             if why.fault is None and monotonic_s() < began_s + limit_s:
+                # Far away, or with many topics, it may take longer than this each time.
+                look_s *= 2
                 continue
             reason = why.reason or fault_from(error.args[0], settings).words
             found = KafkaFault(f"Kafka at {settings.bootstrap_servers}: {reason}")

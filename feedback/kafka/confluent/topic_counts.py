@@ -1,7 +1,8 @@
-"""How many partitions topics have, asked in a thread of its own.
+"""How many partitions topics have, asked by a client of its own, in a thread of its own.
 
 A broker answers nothing else on a connection while a fetch waits there for records: up to 0.5 s.
-A poll is not to wait for that, nor an answer be given up because of it.
+And confluent-kafka lets each call of one client wait for the end of the others: a poll would wait
+for these questions.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from feedback.clock import monotonic_s
+from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import ABSENT
 from feedback.settings.sections import METADATA_MAX_AGE_MS
+from feedback.settings.settings import KafkaSection
 
-# Above the time for which a fetch waits.
 _ANSWER_S = 2.0
 _AGAIN_S = 1.0
 
@@ -25,11 +28,12 @@ class TopicCounts:
     """Counts the partitions of topics, again when the counts are old.
 
     Args:
-        client: librdkafka's.
+        settings: brokers and security.
     """
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, settings: KafkaSection) -> None:
+        self._settings = settings
+        self._client: Any = None
         self._counts: dict[str, int] = {}
         self._due_s = float("-inf")
         self._asked: Future[None] | None = None
@@ -48,10 +52,13 @@ class TopicCounts:
         self._due_s = float("-inf")
 
     def close(self) -> None:
-        """End its thread: nobody may use a client that is closed."""
+        """End its thread, and its client."""
         self._thread.shutdown(cancel_futures=True)
+        self._client = None
 
     def _ask(self, topics: Collection[str]) -> None:
+        if self._client is None:
+            self._client = AdminClient(connection(self._settings))
         for topic in topics:
             try:
                 found = self._client.list_topics(topic, timeout=_ANSWER_S).topics[topic]

@@ -46,6 +46,8 @@ class KafkaPythonReader:
                 fetch_max_bytes=reading.fetch_bytes,
                 max_partition_fetch_bytes=reading.partition_fetch_bytes,
                 fetch_max_wait_ms=_FETCH_WAIT_MS,
+                # A broker would leave out of its answers a partition whose end it has told before.
+                enable_incremental_fetch_sessions=False,
                 bootstrap_timeout_ms=max(1, int(reading.connect_s * 1000)),
                 reconnect_backoff_max_ms=1000,
                 metrics_enabled=False,
@@ -63,6 +65,8 @@ class KafkaPythonReader:
             self._consumer.resume(*places)
             for place, offset in places.items():
                 self._consumer.seek(place, offset)
+                # Else its leader's last answer is one from before.
+                self._consumer._subscription.assignment[place].highwater = None
 
     def leave_out(self, partition: Partition) -> None:
         """Read no more of a partition until the next `assign`."""

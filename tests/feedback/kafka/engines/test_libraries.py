@@ -36,12 +36,14 @@ def test_both_engines_say_the_same(settings: KafkaSection, topic: MakeTopic) -> 
 
 
 @pytest.mark.waits
+@pytest.mark.parametrize("assignor", ["eager", "cooperative"])
 def test_members_of_both_libraries_share_a_group(
-    make_member: MakeMember, topic: MakeTopic, engine: str
+    make_member: MakeMember, topic: MakeTopic, engine: str, assignor: str
 ) -> None:
     name = topic(2)
     (other,) = {*ENGINES} - {engine}
-    ours, theirs = make_member(name), make_member(name, client=other)
+    ours = make_member(name, assignor=assignor)
+    theirs = make_member(name, client=other, assignor=assignor)
 
     def is_shared() -> bool:
         ours.poll(0.02), theirs.poll(0.02)

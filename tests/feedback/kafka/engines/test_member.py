@@ -115,6 +115,25 @@ def test_a_partition_that_its_owner_wants_paused_brings_no_record_before(
     assert [found.offset for found in one.read(len(VALUES))] == list(range(len(VALUES)))
 
 
+def test_a_partition_that_comes_paused_is_read_from_its_committed_offset(
+    make_member: MakeMember, topic: MakeTopic, ground: Ground
+) -> None:
+    name = topic(1)
+    place = (name, 0)
+    ground.write(name, VALUES)
+    first = make_member(name)
+    assert len(first.read(len(VALUES))) == len(VALUES)
+    first.member.commit({place: 12})
+    first.close()
+    second = make_member(name)
+    second.paused.add(place)
+    second.join(1)
+    for _ in range(10):
+        assert second.poll() == []
+    second.member.resume([place])
+    assert [one.offset for one in second.read(8)] == list(range(12, 20))
+
+
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_seek_holds_even_when_the_partition_has_only_just_come(
     make_member: MakeMember, topic: MakeTopic, ground: Ground, is_paused: bool

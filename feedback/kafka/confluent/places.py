@@ -1,0 +1,156 @@
+"""The partitions that a member has, and how far it has handed out the records of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, TopicPartition
+
+from feedback.kafka.confluent.faults import READ, fault_from, faults
+from feedback.kafka.values import Partition
+from feedback.settings.settings import KafkaSection
+
+
+class Places:
+    """Keeps librdkafka's positions where the records are that were handed out.
+
+    Its position is behind every message that it gives, also of one that is dropped.
+
+    Args:
+        settings: the assignor.
+        consumer: librdkafka's.
+
+    Attributes:
+        assigned: the partitions that are the member's now.
+        paused: those of them that are paused.
+    """
+
+    def __init__(self, settings: KafkaSection, consumer: Any) -> None:
+        self._settings = settings
+        self._consumer = consumer
+        self._is_cooperative = settings.assignor == "cooperative"
+        self.assigned: set[Partition] = set()
+        self.paused: set[Partition] = set()
+        self._next: dict[Partition, int] = {}
+        self._seeks: dict[Partition, int] = {}
+        # Those that are to be assigned again: nobody knows where they were to begin.
+        self._unbegun: set[Partition] = set()
+
+    def take(self, assigned: list[Any]) -> None:
+        """Read these from now on."""
+        new = {(one.topic, one.partition) for one in assigned}
+        if self._is_cooperative:
+            self._consumer.incremental_assign(assigned)
+            self.assigned |= new
+        else:
+            self._consumer.assign(assigned)
+            self.assigned = new
+
+    def drop(self, gone: list[Any]) -> None:
+        """Read these no more, and forget them."""
+        partitions = {(one.topic, one.partition) for one in gone}
+        # librdkafka keeps a pause beyond the assignment: nobody would end it when they come back.
+        self.resume(partitions)
+        self.assigned -= partitions
+        for one in partitions:
+            self._next.pop(one, None)
+            self._seeks.pop(one, None)
+            self._unbegun.discard(one)
+        if self._is_cooperative:
+            self._consumer.incremental_unassign(gone)
+        else:
+            self._consumer.unassign()
+
+    def assign_again(self, unread: Collection[Partition]) -> bool:
+        """Assign these again, and those that could not begin; return whether there were any."""
+        begun_anew = self._unbegun.union(unread)
+        if not begun_anew:
+            return False
+        wanted = begun_anew if self._is_cooperative else self.assigned
+        again = [TopicPartition(*one, self._next.get(one, OFFSET_STORED)) for one in wanted]
+        with faults(self._settings, operation=READ):
+            if self._is_cooperative:
+                self._consumer.incremental_unassign(again)
+                self._consumer.incremental_assign(again)
+            else:
+                self._consumer.assign(again)
+            self._consumer.pause([TopicPartition(*one) for one in self.paused])
+        # Not before: until then nothing of them is handed out.
+        self._unbegun.clear()
+        return True
+
+    def may_hand_out(self, place: Partition, offset: int) -> bool:
+        """Say whether a message that was polled is handed out, or is dropped."""
+        # A rebalance, a pause or a seek may have come after it was fetched.
+        if place not in self.assigned or self._is_to_go_back(place):
+            return False
+        if place in self.paused:
+            self.go_back_to(place, offset)
+            return False
+        return True
+
+    def note_read(self, place: Partition, position: int) -> None:
+        """Note the next offset to read, unless that is another one by now."""
+        if place in self.assigned and not self._is_to_go_back(place):
+            self._next[place] = position
+
+    def go_back_to(self, place: Partition, offset: int) -> None:
+        """Read a partition again from here; till then drop what comes of it."""
+        self._seeks[place] = self._next[place] = offset
+
+    def go_back(self, places: Collection[Partition]) -> None:
+        """Read these again from the last record that was handed out; till then drop the others."""
+        for one in places:
+            if one not in self._next:
+                self._unbegun.add(one)
+            elif one not in self._seeks:
+                self._seeks[one] = self._next[one]
+
+    def _is_to_go_back(self, place: Partition) -> bool:
+        return place in self._seeks or place in self._unbegun
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Fetch nothing of those that are assigned."""
+        new = self.assigned.intersection(partitions) - self.paused
+        if new:
+            self._consumer.pause([TopicPartition(*one) for one in new])
+            self.paused |= new
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        """Fetch those again that are paused."""
+        again = self.paused.intersection(partitions)
+        if again:
+            self._consumer.resume([TopicPartition(*one) for one in again])
+            self.paused -= again
+
+    def seek(self, offsets: Mapping[Partition, int]) -> None:
+        """Read on from these offsets, where the partitions are assigned."""
+        for one in self.assigned.intersection(offsets):
+            self.go_back_to(one, offsets[one])
+        self.seek_again()
+
+    def seek_again(self) -> None:
+        """Seek where that was not possible yet: a partition that is new is not being read."""
+        for one, offset in list(self._seeks.items()):
+            try:
+                self._consumer.seek(TopicPartition(*one, offset))
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._STATE:
+                    raise fault_from(error.args[0], self._settings) from error
+            else:
+                del self._seeks[one]
+
+    def position(self, partition: Partition) -> int:
+        """Return the next offset to read; -1 where that is not known."""
+        return self._next.get(partition, -1)
+
+    def is_read(self, partition: Partition) -> bool:
+        """Whether a partition was read to its end."""
+        if partition not in self.assigned or partition not in self._next:
+            return False
+        with suppress(KafkaException):
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
+            return bool(0 <= end <= self._next[partition])
+        return False

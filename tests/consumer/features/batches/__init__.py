@@ -1,0 +1,1 @@
+"""A batch in hand, without servers; those with servers are with the waits."""

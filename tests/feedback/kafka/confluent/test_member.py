@@ -1,0 +1,241 @@
+"""What a member makes of librdkafka's messages and callbacks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from feedback.kafka.confluent import member as member_module
+from feedback.kafka.confluent import topic_counts
+from feedback.kafka.confluent.member import ConfluentMember
+from feedback.kafka.errors import KafkaFault, PartitionsFailed
+from feedback.kafka.member import PartitionOwner
+from feedback.kafka.values import Partition
+from feedback.records.envelope import Record
+from feedback.settings.settings import KafkaSection
+from tests.eventually import eventually
+from tests.feedback.kafka.confluent.librdkafka import (
+    PLACE,
+    TOPIC,
+    FakeAnew,
+    FakeConsumer,
+    FakeMessage,
+)
+
+MOST = 500
+
+
+class Scene(NamedTuple):
+    """A member, and all that it stands on."""
+
+    member: ConfluentMember
+    consumer: FakeConsumer
+    anew: FakeAnew
+    owner: FakeOwner
+
+    def polled(self, times: int = 1) -> list[int]:
+        """Return the offsets of the records of so many polls; faults are passed over."""
+        found: list[Record] = []
+        for _ in range(times):
+            try:
+                found += self.member.poll(0, max_records=MOST)
+            except KafkaFault:
+                continue
+        return [one.offset for one in found]
+
+
+class FakeOwner:
+    """Hears of partitions.
+
+    Attributes:
+        paused: partitions that it wants paused as they come.
+        fault: what it raises as partitions are taken away.
+    """
+
+    def __init__(self) -> None:
+        self.paused: Collection[Partition] = ()
+        self.fault: KafkaFault | None = None
+
+    def take(self, assigned: Collection[Partition]) -> Collection[Partition]:
+        """Return those to be paused."""
+        return [one for one in assigned if one in self.paused]
+
+    def give_up(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
+        """Return nothing to be committed."""
+        if self.fault is not None:
+            raise self.fault
+        return {}
+
+
+@pytest.fixture(params=["eager", "cooperative"])
+def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """Yield a member that has the topic's partition within its first poll."""
+    monkeypatch.setattr(member_module, "Consumer", FakeConsumer)
+    settings = KafkaSection.model_validate({"assignor": request.param})
+    anew, owner = FakeAnew(), FakeOwner()
+    heard = PartitionOwner(owner.take, owner.give_up, lambda *_: None)
+    member = ConfluentMember(settings, [TOPIC], heard, anew)  # type: ignore[arg-type]
+    consumer = member._consumer
+    assert isinstance(consumer, FakeConsumer)
+    consumer.give(PLACE)
+    yield Scene(member, consumer, anew, owner)
+    member.close()
+
+
+def log(*odd: int, count: int = 5) -> list[FakeMessage]:
+    """Return messages from offset 10 on; some have a header that cannot be had."""
+    return [FakeMessage(at, is_odd=at in odd) for at in range(10, 10 + count)]
+
+
+def test_a_record_that_cannot_be_read_anew_costs_none_behind_it(scene: Scene) -> None:
+    scene.consumer.logs[PLACE] = log(12)
+    scene.anew.answers[12] = KafkaFault("away")
+    assert scene.polled() == []
+    assert scene.polled() == [10, 11]
+    assert scene.member.position(PLACE) == 12
+    with pytest.raises(KafkaFault, match="away"):
+        scene.member.poll(0, max_records=MOST)
+    assert scene.polled() == [12, 13, 14]
+
+
+def test_the_records_of_its_neighbours_come_all_the_same(scene: Scene) -> None:
+    other = (TOPIC, 1)
+    scene.consumer.logs = {PLACE: log(10), other: [FakeMessage(7, other)]}
+    scene.consumer.give(PLACE, other)
+    scene.anew.answers[10] = KafkaFault("away")
+    assert scene.polled(2) == [7]
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
+
+
+def test_a_record_that_is_gone_meanwhile_is_none_and_holds_nothing_up(scene: Scene) -> None:
+    scene.consumer.logs[PLACE] = log(12, 13)
+    scene.anew.answers[12] = None
+    assert scene.polled(2) == [10, 11, 13, 14]
+    assert scene.anew.asked == [12, 13]
+    assert scene.anew.closed == 2
+
+
+def test_partitions_that_librdkafka_left_unread_go_on_from_where_they_were(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.consumer.logs[PLACE] = log()
+    scene.consumer.committed_at = 11
+    assert scene.polled(2) == [11, 12, 13, 14]
+    monkeypatch.setattr(member_module, "UNREAD_S", -1.0)
+    scene.member._standing._idle_since[PLACE] = 0.0
+    scene.consumer.logs[PLACE] = log(count=6)
+    assert scene.polled() == [15]
+
+
+@pytest.mark.parametrize("before", [[10], []])
+def test_nothing_behind_a_corrupt_batch_is_handed_out_until_that_can_be_read(
+    scene: Scene, before: list[int]
+) -> None:
+    whole = log()
+    corrupt = [FakeMessage(one.offset(), error=KafkaError(KafkaError._BAD_MSG)) for one in whole]
+    scene.consumer.committed_at = 10
+    scene.consumer.logs[PLACE] = [*whole[: len(before)], *corrupt[len(before) : 3], *whole[3:]]
+    assert scene.polled(2) == before
+    for _ in range(2):
+        with pytest.raises(PartitionsFailed) as caught:
+            scene.member.poll(0, max_records=MOST)
+        assert caught.value.partitions == {PLACE}
+    scene.consumer.logs[PLACE] = whole
+    assert scene.polled() == [one.offset() for one in whole[len(before) :]]
+    # Else librdkafka would not look.
+    assert scene.consumer.properties["check.crcs"] is True
+
+
+@pytest.mark.parametrize("call", ["poll", "consume"])
+def test_what_was_polled_as_its_owner_failed_is_polled_again(scene: Scene, call: str) -> None:
+    other = (TOPIC, 1)
+    scene.consumer.give(PLACE, other)
+    assert scene.polled() == []
+    scene.consumer.logs = {PLACE: log(), other: [FakeMessage(7, other)]}
+    scene.owner.fault = KafkaFault("of the owner")
+    scene.consumer.take_away(other, within=call)
+    with pytest.raises(KafkaFault, match="of the owner"):
+        scene.member.poll(0, max_records=MOST)
+    assert other not in scene.member.assigned()
+    if not scene.member.assigned():
+        scene.consumer.give(PLACE)
+    # As the statistics say once the group has settled.
+    scene.member._standing.is_steady = True
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
+
+
+def test_what_librdkafka_hands_out_of_a_paused_partition_is_kept_for_later(scene: Scene) -> None:
+    assert scene.polled() == []
+    scene.consumer.logs[PLACE] = log(count=3)
+    scene.member.pause([PLACE])
+    scene.consumer.paused.clear()
+    assert scene.polled() == []
+    assert scene.member.position(PLACE) == 10
+    scene.member.resume([PLACE])
+    assert scene.polled() == [10, 11, 12]
+
+
+def test_a_record_is_not_handed_out_once_its_partition_went_though_it_comes_back_at_once(
+    scene: Scene,
+) -> None:
+    assert scene.polled() == []
+    scene.consumer.logs[PLACE] = log(count=3)
+    scene.consumer.committed_at = 11
+    scene.consumer.take_away(PLACE, within="consume")
+    scene.consumer.give(PLACE, within="consume")
+    scene.consumer.hands_out = 1
+    # The first was handed out and committed by another member meanwhile.
+    assert scene.polled(2) == [11, 12]
+
+
+class SlowBroker:
+    """Answers of topics when it is told to, in the place of an administrator's client."""
+
+    is_told = threading.Event()
+
+    def __init__(self, _: object) -> None:
+        self.topics: dict[str, SimpleNamespace] = {}
+
+    def list_topics(self, topic: str, *, timeout: float) -> SlowBroker:
+        """Return how a topic is, after a while."""
+        assert self.is_told.wait(timeout)
+        self.topics[topic] = SimpleNamespace(error=None, partitions={0: None, 1: None})
+        return self
+
+
+def test_partitions_that_cannot_be_assigned_again_yet_cost_no_record(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.consumer.logs[PLACE] = log()
+    bad = FakeMessage(10, error=KafkaError(KafkaError._BAD_MSG))
+    scene.consumer.events.append(bad)
+    assert scene.polled(2) == []
+
+    def refuse(_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._STATE))
+
+    with monkeypatch.context() as patch:
+        for name in ("assign", "incremental_assign"):
+            patch.setattr(scene.consumer, name, refuse)
+        with pytest.raises(KafkaFault, match="_STATE"):
+            scene.member.poll(0, max_records=MOST)
+    assert scene.polled() == [10, 11, 12, 13, 14]
+
+
+def test_topics_are_counted_by_a_client_for_which_no_poll_waits(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SlowBroker.is_told.clear()
+    monkeypatch.setattr(topic_counts, "AdminClient", SlowBroker, raising=False)
+    monkeypatch.setattr(topic_counts, "_ANSWER_S", 60.0)
+    scene.consumer.logs[PLACE] = log()
+    assert scene.member.partition_counts([TOPIC]) == {}
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
+    assert scene.member.partition_counts([TOPIC]) == {}
+    SlowBroker.is_told.set()
+    eventually(lambda: scene.member.partition_counts([TOPIC]) == {TOPIC: 2})
