@@ -8,6 +8,9 @@ BUILD_LOCK := tests/build.lock
 TOOLS_LOCK := tests/tools.lock
 # Else each of some thousand processes of a test run would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
+# A proxy of the network is none for servers on this machine.
+export NO_PROXY := 127.0.0.1,localhost,$(NO_PROXY),$(no_proxy)
+export no_proxy := $(NO_PROXY)
 READY := $(VENV)/.ready
 # For ARGS with double quotes make takes a shell. That would end at a signal, and pass it on to
 # nobody: the command comes in its place.
@@ -23,12 +26,18 @@ help: ## this list
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 twice = $(1) || { sleep 5; $(1); }
 
+# Else pip finds no version of some package that few have heard of.
+SUPPORTED := import sys; is_of = "$(PYTHON) is Python %d.%d" % sys.version_info[:2]; \
+	(3, 11) <= sys.version_info[:2] <= (3, 13) or \
+	sys.exit(is_of + ", and 3.11 to 3.13 are supported: name another, as in make PYTHON=python3.12")
+
 # Nothing is installed but files of the lock's hashes: what builds a source package is locked too, and
 # comes first. Compiled is what is imported, when it is: half of what is installed never is. Spark's
 # jars are not compressed once more on their way, which takes ten seconds.
 HASHED := install --no-compile --require-hashes
 STORED := --config-settings=--build-option=--compression=stored
 $(READY): setup.cfg pyproject.toml $(LOCK) $(BUILD_LOCK)
+	@$(PYTHON) -c '$(SUPPORTED)'
 	$(PYTHON) -m venv $(VENV)
 	$(call twice,$(PIP) $(HASHED) -r $(BUILD_LOCK))
 	$(call twice,$(PIP) $(HASHED) $(STORED) --use-pep517 --no-build-isolation -r $(LOCK))

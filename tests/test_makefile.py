@@ -1,4 +1,4 @@
-"""`make` passes a signal on, and runs on machines that lack what a login brings along."""
+"""`make` and `.ci/run` on machines and for users that are not like ours."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
 WORDS = "two words"
 # A program that has these words among its arguments waits to be told to end.
 PYTHON = f"""
-import signal, sys
+import os, signal, sys
+print(*(os.environ[name] for name in ("no_proxy", "NO_PROXY")))
 if any("{WORDS}" in one for one in sys.argv):
     signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM}})
     print("up", flush=True)
     told = signal.sigtimedwait({{signal.SIGTERM}}, 20)
     print("told" if told else "never told", flush=True)
 """
+# One that is too old.
+OLD = "import sys; sys.version_info = (3, 10, 4); exec(sys.argv[2])"
 # As Sphinx begins.
 SPHINX = "import locale; locale.setlocale(locale.LC_ALL, '')"
 
@@ -32,11 +35,16 @@ def environment(tmp_path: Path) -> Path:
     """Return a virtual environment with programs that only look at how they are started."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, text in (("python", PYTHON), ("sphinx-build", SPHINX)):
-        (programs / name).write_text(f"#!{sys.executable}\n{text}")
-        (programs / name).chmod(0o755)
+    program(programs / "python", f"#!{sys.executable}\n{PYTHON}")
+    program(programs / "sphinx-build", f"#!{sys.executable}\n{SPHINX}")
     (tmp_path / ".ready").touch()
     return tmp_path
+
+
+def program(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
 
 
 def make(environment: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
@@ -68,3 +76,40 @@ def test_the_documentation_is_built_where_the_language_of_the_login_is_not_insta
     docs = make(environment, "docs", LC_ALL="xx_XX.UTF-8")
     said, _ = docs.communicate(timeout=LIMIT_S)
     assert docs.returncode == 0, said
+
+
+@pytest.mark.parametrize("given", ["no_proxy", "NO_PROXY"])
+def test_servers_on_this_machine_are_not_asked_through_a_proxy(
+    environment: Path, given: str
+) -> None:
+    said, _ = make(environment, "simulate", **{given: "bank.example"}).communicate(timeout=LIMIT_S)
+    for told in said.splitlines()[-2].split():
+        assert {"127.0.0.1", "localhost", "bank.example"} <= {*told.split(",")}
+
+
+def test_a_python_that_is_too_old_is_one_sentence(tmp_path: Path) -> None:
+    old = program(tmp_path / "python3.10", f"#!{sys.executable}\n{OLD}")
+    none = tmp_path / "none"
+    said, _ = make(none, "setup", f"PYTHON={old}").communicate(timeout=LIMIT_S)
+    assert f"{old} is Python 3.10, and 3.11 to 3.13 are supported" in said
+    assert not none.exists()
+
+
+def test_the_tests_of_ci_are_all_those_of_its_own_checkout(tmp_path: Path) -> None:
+    program(tmp_path / "make", '#!/bin/sh\npwd\necho "$@"\n')
+    (tmp_path / "others/.ci").mkdir(parents=True)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    foreign = {"PATH": path, "CDPATH": str(tmp_path / "others"), "ARGS": "tests/test_names.py"}
+    said = subprocess.check_output((".ci/run",), cwd=ROOT, env=os.environ | foreign, text=True)
+    assert said.splitlines() == [str(ROOT), "test ARGS="]
+
+
+def test_lines_end_as_shells_want_them_whatever_the_users_git_makes_of_them(tmp_path: Path) -> None:
+    (tmp_path / ".gitattributes").write_bytes((ROOT / ".gitattributes").read_bytes())
+    (tmp_path / "run").write_bytes(b"one\ntwo\n")
+    git = ("git", "-C", str(tmp_path), "-c", "core.autocrlf=true")
+    for words in (("init", "-q"), ("add", ".")):
+        subprocess.run((*git, *words), check=True, capture_output=True, timeout=LIMIT_S)
+    (tmp_path / "run").unlink()
+    subprocess.run((*git, "checkout-index", "-a"), check=True, timeout=LIMIT_S)
+    assert (tmp_path / "run").read_bytes() == b"one\ntwo\n"
