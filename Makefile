@@ -22,8 +22,10 @@ RUN_ARGS := $(if $(ARGS),exec )$(RUN)
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-# Downloads that fail once are tried again, beyond pip's own attempts.
-PIP := $(BIN)/pip --quiet --disable-pip-version-check
+# Downloads that fail once are tried again, beyond pip's own attempts. As a module: the script of pip
+# finds no Python in a path with double quotes. Into the environment, whatever pip's settings say.
+PIP := -m pip --quiet --disable-pip-version-check
+INSTALL := install --no-user
 twice = $(1) || { sleep 5; $(1); }
 
 # Else pip finds no version of some package that few have heard of.
@@ -34,14 +36,14 @@ SUPPORTED := import sys; is_of = "$(PYTHON) is Python %d.%d" % sys.version_info[
 # Nothing is installed but files of the lock's hashes: what builds a source package is locked too, and
 # comes first. Compiled is what is imported, when it is: half of what is installed never is. Spark's
 # jars are not compressed once more on their way, which takes ten seconds.
-HASHED := install --no-compile --require-hashes
+HASHED := $(INSTALL) --no-compile --require-hashes
 STORED := --config-settings=--build-option=--compression=stored
 $(READY): setup.cfg pyproject.toml $(LOCK) $(BUILD_LOCK)
 	@$(PYTHON) -c '$(SUPPORTED)'
 	$(PYTHON) -m venv $(VENV)
-	$(call twice,$(PIP) $(HASHED) -r $(BUILD_LOCK))
-	$(call twice,$(PIP) $(HASHED) $(STORED) --use-pep517 --no-build-isolation -r $(LOCK))
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(call twice,$(RUN) $(PIP) $(HASHED) -r $(BUILD_LOCK))
+	$(call twice,$(RUN) $(PIP) $(HASHED) $(STORED) --use-pep517 --no-build-isolation -r $(LOCK))
+	$(RUN) $(PIP) $(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
 .PHONY: setup
@@ -156,7 +158,7 @@ chaos: test-setup ## every fault on the real stack, and the table of them; ARGS=
 TOOLS := build/tools
 $(TOOLS)/.ready: $(BUILD_LOCK) $(TOOLS_LOCK)
 	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/pip --quiet --disable-pip-version-check $(HASHED) -r $(BUILD_LOCK) -r $(TOOLS_LOCK)
+	$(TOOLS)/bin/python $(PIP) $(HASHED) -r $(BUILD_LOCK) -r $(TOOLS_LOCK)
 	@touch $@
 
 COMPILE = $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

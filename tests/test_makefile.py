@@ -17,7 +17,7 @@ WORDS = "two words"
 # A program that has these words among its arguments waits to be told to end.
 PYTHON = f"""
 import os, signal, sys
-print(*(os.environ[name] for name in ("no_proxy", "NO_PROXY")))
+print(*(os.environ[name] for name in ("no_proxy", "NO_PROXY")), *sys.argv[1:])
 if any("{WORDS}" in one for one in sys.argv):
     signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM}})
     print("up", flush=True)
@@ -83,7 +83,7 @@ def test_servers_on_this_machine_are_not_asked_through_a_proxy(
     environment: Path, given: str
 ) -> None:
     said, _ = make(environment, "simulate", **{given: "bank.example"}).communicate(timeout=LIMIT_S)
-    for told in said.splitlines()[-2].split():
+    for told in said.splitlines()[-2].split()[:2]:
         assert {"127.0.0.1", "localhost", "bank.example"} <= {*told.split(",")}
 
 
@@ -93,6 +93,16 @@ def test_a_python_that_is_too_old_is_one_sentence(tmp_path: Path) -> None:
     said, _ = make(none, "setup", f"PYTHON={old}").communicate(timeout=LIMIT_S)
     assert f"{old} is Python 3.10, and 3.11 to 3.13 are supported" in said
     assert not none.exists()
+
+
+def test_pip_is_the_environments_own_and_installs_there_whatever_its_settings(
+    environment: Path,
+) -> None:
+    (environment / ".ready").unlink()
+    said, _ = make(environment, "setup", "PYTHON=true").communicate(timeout=LIMIT_S)
+    ran = [line for line in said.splitlines() if line.startswith("127.0.0.1") and " pip " in line]
+    assert len(ran) == 3
+    assert [line for line in ran if " install --no-user " not in line] == []
 
 
 def test_the_tests_of_ci_are_all_those_of_its_own_checkout(tmp_path: Path) -> None:
