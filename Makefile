@@ -109,8 +109,9 @@ lint: $(READY) ## ruff, codespell, mypy, the layers of the rooms, and the prose
 
 # Sphinx does not start in a language that a login brought along and the machine has not.
 .PHONY: docs
+docs: export LC_ALL := C.UTF-8
 docs: $(READY) ## the documentation in build/docs; each warning and each dead link is an error
-	LC_ALL=C.UTF-8 $(BIN)/sphinx-build --fresh-env --quiet --fail-on-warning --keep-going \
+	$(BIN)/sphinx-build --fresh-env --quiet --fail-on-warning --keep-going \
 		-d build/docs/doctrees docs build/docs/html
 	$(RUN) -m docs.checks build/docs/html
 
