@@ -8,6 +8,8 @@ BUILD_LOCK := tests/build.lock
 TOOLS_LOCK := tests/tools.lock
 # Else each of some thousand processes of a test run would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
+# These change what each of them says, asserts, and waits for, or where it finds its library.
+unexport PYTHONDEVMODE PYTHONHOME PYTHONINSPECT PYTHONOPTIMIZE PYTHONWARNINGS
 # A proxy of the network is none for servers on this machine.
 export NO_PROXY := 127.0.0.1,localhost,$(NO_PROXY),$(no_proxy)
 export no_proxy := $(NO_PROXY)

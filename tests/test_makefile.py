@@ -87,6 +87,24 @@ def test_servers_on_this_machine_are_not_asked_through_a_proxy(
         assert {"127.0.0.1", "localhost", "bank.example"} <= {*told.split(",")}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PYTHONDEVMODE", "1"),
+        ("PYTHONHOME", "/nowhere"),
+        ("PYTHONINSPECT", "1"),
+        ("PYTHONOPTIMIZE", "2"),
+        ("PYTHONWARNINGS", "error"),
+    ],
+)
+def test_python_runs_as_it_does_for_everybody(environment: Path, name: str, value: str) -> None:
+    seen = f"#!{sys.executable}\nimport os, sys\nsys.exit('{name}' in os.environ)"
+    program(environment / "bin/python", seen)
+    ran = make(environment, "simulate", **{name: value})
+    said, _ = ran.communicate(timeout=LIMIT_S)
+    assert ran.returncode == 0, said
+
+
 def test_a_python_that_is_too_old_is_one_sentence(tmp_path: Path) -> None:
     old = program(tmp_path / "python3.10", f"#!{sys.executable}\n{OLD}")
     none = tmp_path / "none"
