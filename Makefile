@@ -8,7 +8,15 @@ BUILD_LOCK := tests/build.lock
 TOOLS_LOCK := tests/tools.lock
 # Else each of some thousand processes of a test run would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
+# These change what each of them says, asserts, and waits for, or where it finds its library.
+unexport PYTHONDEVMODE PYTHONHOME PYTHONINSPECT PYTHONOPTIMIZE PYTHONWARNINGS
+# A proxy of the network is none for servers on this machine.
+export NO_PROXY := 127.0.0.1,localhost,$(NO_PROXY),$(no_proxy)
+export no_proxy := $(NO_PROXY)
 READY := $(VENV)/.ready
+# For ARGS with double quotes make takes a shell. That would end at a signal, and pass it on to
+# nobody: the command comes in its place.
+RUN_ARGS := $(if $(ARGS),exec )$(RUN)
 
 .DEFAULT_GOAL := help
 
@@ -16,20 +24,28 @@ READY := $(VENV)/.ready
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-# Downloads that fail once are tried again, beyond pip's own attempts.
-PIP := $(BIN)/pip --quiet --disable-pip-version-check
+# Downloads that fail once are tried again, beyond pip's own attempts. As a module: the script of pip
+# finds no Python in a path with double quotes. Into the environment, whatever pip's settings say.
+PIP := -m pip --quiet --disable-pip-version-check
+INSTALL := install --no-user
 twice = $(1) || { sleep 5; $(1); }
+
+# Else pip finds no version of some package that few have heard of.
+SUPPORTED := import sys; is_of = "$(PYTHON) is Python %d.%d" % sys.version_info[:2]; \
+	(3, 11) <= sys.version_info[:2] <= (3, 13) or \
+	sys.exit(is_of + ", and 3.11 to 3.13 are supported: name another, as in make PYTHON=python3.12")
 
 # Nothing is installed but files of the lock's hashes: what builds a source package is locked too, and
 # comes first. Compiled is what is imported, when it is: half of what is installed never is. Spark's
 # jars are not compressed once more on their way, which takes ten seconds.
-HASHED := install --no-compile --require-hashes
+HASHED := $(INSTALL) --no-compile --require-hashes
 STORED := --config-settings=--build-option=--compression=stored
 $(READY): setup.cfg pyproject.toml $(LOCK) $(BUILD_LOCK)
+	@$(PYTHON) -c '$(SUPPORTED)'
 	$(PYTHON) -m venv $(VENV)
-	$(call twice,$(PIP) $(HASHED) -r $(BUILD_LOCK))
-	$(call twice,$(PIP) $(HASHED) $(STORED) --use-pep517 --no-build-isolation -r $(LOCK))
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(call twice,$(RUN) $(PIP) $(HASHED) -r $(BUILD_LOCK))
+	$(call twice,$(RUN) $(PIP) $(HASHED) $(STORED) --use-pep517 --no-build-isolation -r $(LOCK))
+	$(RUN) $(PIP) $(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
 .PHONY: setup
@@ -47,14 +63,14 @@ test-setup: setup
 
 .PHONY: demo
 demo: setup ## 2,000 payments, one worker killed on the way, their account; ARGS="--cut-kafka"
-	$(RUN) -m tests.stack -- $(RUN) -m tests.demo $(ARGS)
+	$(RUN_ARGS) -m tests.stack -- $(RUN) -m tests.demo $(ARGS)
 
 # With ARGS a part: nothing is installed or linted, and the servers of a `make stack` are used.
 # Without: mypy and what is compiled keep the processors busy, while the rest is fetched and prepared.
 .PHONY: test
 ifdef ARGS
 test: $(READY)
-	$(RUN) -m tests.stack --reuse -- $(RUN) -m pytest $(ARGS)
+	$(RUN_ARGS) -m tests.stack --reuse -- $(RUN) -m pytest $(ARGS)
 else
 test: $(READY) ## all tests, on real servers; ARGS="tests/consumer/loop/order -k full" for a part
 	$(MAKE) --no-print-directory --jobs 3 --output-sync test-setup lint docs test-compiled
@@ -82,7 +98,7 @@ test-here: $(READY) ## the same, on the servers that the environment names
 
 .PHONY: simulate
 simulate: $(READY) ## schedules of a simulated world with faults: ARGS="--schedules N --seed S"
-	$(RUN) -m tests.simulation $(ARGS)
+	$(RUN_ARGS) -m tests.simulation $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## ruff, codespell, mypy, the layers of the rooms, and the prose
@@ -93,7 +109,9 @@ lint: $(READY) ## ruff, codespell, mypy, the layers of the rooms, and the prose
 	$(BIN)/lint-imports --config setup.cfg --no-cache
 	$(BIN)/mypy
 
+# Sphinx does not start in a language that a login brought along and the machine has not.
 .PHONY: docs
+docs: export LC_ALL := C.UTF-8
 docs: $(READY) ## the documentation in build/docs; each warning and each dead link is an error
 	$(BIN)/sphinx-build --fresh-env --quiet --fail-on-warning --keep-going \
 		-d build/docs/doctrees docs build/docs/html
@@ -105,45 +123,45 @@ stack: setup ## run Kafka, Redis and PostgreSQL, and print the settings to expor
 
 .PHONY: bench
 bench: setup ## requests/s and latency, beside Celery in the same run
-	$(RUN) -m tests.stack -- $(RUN) -m tests.bench $(ARGS)
+	$(RUN_ARGS) -m tests.stack -- $(RUN) -m tests.bench $(ARGS)
 
 .PHONY: bench-audit
 bench-audit: setup ## the audit of 10 million requests, DuckDB beside it, and its staging
-	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.audit $(ARGS)
+	$(RUN_ARGS) -m tests.stack -- $(RUN) -m tests.bench.audit $(ARGS)
 
 .PHONY: bench-modes
 bench-modes: setup ## at most once, at least once and batch beside each other, with a slow counterparty
-	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.modes $(ARGS)
+	$(RUN_ARGS) -m tests.stack -- $(RUN) -m tests.bench.modes $(ARGS)
 
 .PHONY: bench-journal
 bench-journal: setup ## write-ahead log, sizes and requests/s of the journal on PostgreSQL
-	$(RUN) -m tests.bench.journal $(ARGS)
+	$(RUN_ARGS) -m tests.bench.journal $(ARGS)
 
 .PHONY: bench-journal-size
 bench-journal-size: setup ## the journal on PostgreSQL with 10 million ended requests
-	$(RUN) -m tests.bench.journal.at_size $(ARGS)
+	$(RUN_ARGS) -m tests.bench.journal.at_size $(ARGS)
 
 .PHONY: bench-http
 bench-http: setup ## the front door: submissions, status reads, event streams; ARGS="--streams 1000"
-	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.http $(ARGS)
+	$(RUN_ARGS) -m tests.stack -- $(RUN) -m tests.bench.http $(ARGS)
 
 .PHONY: bench-console
 bench-console: setup ## the console over 1,000,000 rows and 100,000 dead letters, and what it costs workers
-	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.console $(ARGS)
+	$(RUN_ARGS) -m tests.stack -- $(RUN) -m tests.bench.console $(ARGS)
 
 .PHONY: bench-statuses
 bench-statuses: setup ## memory of a request's status in Redis, by state
-	$(RUN) -m tests.bench.statuses $(ARGS)
+	$(RUN_ARGS) -m tests.bench.statuses $(ARGS)
 
 .PHONY: chaos
 chaos: test-setup ## every fault on the real stack, and the table of them; ARGS="redis-kill --seed 7"
-	$(RUN) -m tests.stack -- $(RUN) -m tests.chaos $(ARGS)
+	$(RUN_ARGS) -m tests.stack -- $(RUN) -m tests.chaos $(ARGS)
 
 # Tools that no test imports: they lock, and look at what is locked.
 TOOLS := build/tools
 $(TOOLS)/.ready: $(BUILD_LOCK) $(TOOLS_LOCK)
 	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/pip --quiet --disable-pip-version-check $(HASHED) -r $(BUILD_LOCK) -r $(TOOLS_LOCK)
+	$(TOOLS)/bin/python $(PIP) $(HASHED) -r $(BUILD_LOCK) -r $(TOOLS_LOCK)
 	@touch $@
 
 COMPILE = $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -177,7 +195,7 @@ release-check: setup ## what would be released: built, looked at, installed clea
 
 .PHONY: fuzz
 fuzz: $(READY) ## any bytes at every boundary that takes those of others; EXAMPLES=100000 ARGS="-k frames"
-	ONCEWARD_FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(RUN) -m pytest tests/fuzz --timeout 0 $(ARGS)
+	ONCEWARD_FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(RUN_ARGS) -m pytest tests/fuzz --timeout 0 $(ARGS)
 
 .PHONY: clean
 clean: ## remove what make made

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,7 +13,6 @@ from onceward.servers.errors import tail
 from tests.stack.servers import Servers
 
 LOG_LINES = 40
-CONNECT_LIMIT_S = 2.0
 
 
 class Logging(Protocol):
@@ -45,19 +42,9 @@ def sections(nodeid: str, servers: Servers) -> Iterator[tuple[str, str]]:
     yield "to repeat it", f"make test ARGS='\"{quoted}\"'"
     for process in sorted(_processes, key=lambda one: str(one.log)):
         yield f"log of {process.log.name}", tail(process.log, LOG_LINES)
-    states = {name: _state(url) for name, url in servers.settings().items()}
+    faults = servers.faults()
+    states = {name: faults.get(name, "accepts connections") for name in servers.settings()}
     yield "servers", "\n".join(f"{name}: {state}" for name, state in states.items())
-
-
-def _state(url: str) -> str:
-    """Say whether something listens at the first address of a URL; never with its password."""
-    parts = urlsplit(url if "://" in url else f"kafka://{url.split(',')[0]}")
-    place = f"{parts.hostname}:{parts.port}"
-    try:
-        with socket.create_connection((parts.hostname, parts.port or 0), timeout=CONNECT_LIMIT_S):
-            return f"{place} accepts connections"
-    except OSError as error:
-        return f"{place}: {error}"
 
 
 def add_to(report: pytest.TestReport, servers: Servers) -> None:

@@ -7,10 +7,12 @@ pays for the many starts of `make test-long`, and not for the three of `make tes
 import sys
 
 from onceward.servers import classes as of_the_broker
+from tests.kit.in_words import in_words
 from tests.spark_audit import classes as of_spark
 
 WRITES = {"broker": of_the_broker.write_classes, "spark": of_spark.write_classes}
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:]:
-        WRITES[wanted]()
+    with in_words():
+        for wanted in sys.argv[1:]:
+            WRITES[wanted]()

@@ -26,6 +26,13 @@ def test_it_shows_the_command_the_logs_and_the_servers(tmp_path: Path) -> None:
     assert "secret" not in shown["servers"]
 
 
+def test_a_setting_that_is_no_url_is_shown_and_one_without_a_port_has_the_usual_one() -> None:
+    servers = Servers(redis="redis://h:port/0", postgres="postgresql://nowhere.invalid/j")
+    shown = dict(sections("t", servers))["servers"]
+    assert "Port could not be cast to integer" in shown
+    assert "nowhere.invalid:5432: " in shown
+
+
 def test_a_process_that_nothing_refers_to_is_not_shown(tmp_path: Path) -> None:
     process = _Process(tmp_path / "worker-9.log")
     show_on_failure(process)

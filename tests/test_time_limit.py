@@ -1,4 +1,4 @@
-"""A teardown that waits for ever ends, also after a failure."""
+"""A teardown that waits for ever ends, also after a failure; a report has no limit."""
 
 from pathlib import Path
 
@@ -27,13 +27,54 @@ def test_next():
     pass
 """
 
+# As on a machine that takes long for it.
+SLOW_REPORTS = """
+import threading
+
+import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call):
+    if call.excinfo:
+        threading.Event().wait(4)
+    return (yield)
+"""
+
+FAILS_LATE = """
+import pytest
+
+
+@pytest.mark.timeout(2)
+def test_fails():
+    raise AssertionError("as it happens")
+
+
+def test_next():
+    pass
+"""
+
 
 def test_the_teardown_of_a_failed_test_has_a_time_limit(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytester.makepyfile(TESTS)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
-    # In a process of its own: the alarm of a time limit belongs to a process.
-    ran = pytester.runpytest_subprocess("-p", "tests.time_limit", timeout=90)
+    ran = _run(pytester, monkeypatch)
     ran.assert_outcomes(passed=1, failed=1, errors=1)
     ran.stdout.fnmatch_lines(["*Failed: Timeout*", "E*as it happens"])
+
+
+def test_a_limit_that_ends_in_the_report_of_a_failure_ends_no_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeconftest(SLOW_REPORTS)
+    pytester.makepyfile(FAILS_LATE)
+    ran = _run(pytester, monkeypatch)
+    ran.assert_outcomes(passed=1, failed=1)
+    ran.stdout.fnmatch_lines(["E*as it happens"])
+
+
+def _run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.RunResult:
+    """Run pytest in a process of its own: the alarm of a time limit belongs to a process."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    return pytester.runpytest_subprocess("-p", "tests.time_limit", timeout=90)

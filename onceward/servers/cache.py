@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from feedback.errors import NotAvailable
 from feedback.files import cache_place
 
 
@@ -13,10 +14,16 @@ def cache_folder() -> Path:
     """Return the folder of all caches of Onceward, made if need be.
 
     Raises:
-        NotAvailable: this user has no home.
+        NotAvailable: this user has no home, or may not write there.
     """
     folder = cache_place()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NotAvailable(
+            f"no folder for caches ({error}): set XDG_CACHE_HOME to one that user {os.getuid()} "
+            "can write"
+        ) from error
     return folder
 
 

@@ -10,6 +10,7 @@ from onceward.servers.cache import cache_folder
 from onceward.servers.jars import fetch
 from onceward.servers.packages import install_missing
 from spark_audit.spark import find_jars, jars_folder
+from tests.kit.in_words import in_words
 
 POM = Path(__file__).parents[2] / "config" / "audit" / "pom.xml"
 S3A = "s3a"
@@ -35,5 +36,6 @@ def audit_jars(*, profile: str = "") -> list[Path]:
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or [""]:
-        audit_jars(profile=wanted)
+    with in_words():
+        for wanted in sys.argv[1:] or [""]:
+            audit_jars(profile=wanted)

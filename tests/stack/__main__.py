@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 
+from feedback.errors import NotAvailable
 from onceward.servers.errors import StackError
 from tests.stack import foreground
 from tests.stack.installing import FOR_TESTS, install
@@ -62,6 +63,7 @@ def main(arguments: list[str]) -> int:
             return 0
         kinds = asked.only or [*KINDS]
         environ = (running_settings() if asked.reuse else {}) | os.environ
+        _require_given(kinds, Servers.of_environment(environ))
         with temporary_files_in(memory_folder() if asked.lean else None):
             stack = Stack.start(
                 kafka="kafka" in kinds,
@@ -70,7 +72,7 @@ def main(arguments: list[str]) -> int:
                 environ=environ,
                 full_jit=not asked.lean,
             )
-    except StackError as error:
+    except NotAvailable as error:
         print(error, file=sys.stderr)
         return 1
     with stack as servers:
@@ -79,6 +81,16 @@ def main(arguments: list[str]) -> int:
         if asked.lean and stack.folder is not None and "TMPDIR" not in os.environ:
             settings["TMPDIR"] = str(temporary_folder_in(stack.folder))
         return _use(stack, servers, asked.command, settings)
+
+
+def _require_given(kinds: list[str], given: Servers) -> None:
+    """Else each test would wait for a server that has ended since it was exported."""
+    asked = Servers(**{kind: getattr(given, kind) for kind in kinds})
+    if faults := asked.faults():
+        lines = (
+            f"{name}: {fault}; start that server, or unset {name}" for name, fault in faults.items()
+        )
+        raise StackError("\n".join(lines))
 
 
 def _install(kinds: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,11 +21,12 @@ from onceward.servers.jars import classes_file
 from onceward.servers.kafka import Broker
 from onceward.servers.keeper import Command, Keeper
 from onceward.servers.launch import launch
-from onceward.servers.ports import free_port
+from onceward.servers.ports import HOST, free_port
 from onceward.servers.redis import Redis
 from tests.eventually import eventually
 from tests.stack import Servers, Stack, StackError
 from tests.stack.installing import install
+from tests.stack.servers import KAFKA, REDIS
 
 ROOT = Path(__file__).parents[2]
 STACK = (sys.executable, "-m", "tests.stack")
@@ -238,13 +240,48 @@ def test_a_missing_server_is_one_sentence_that_names_its_package(tmp_path: Path)
     )
 
 
-def test_the_command_gets_the_settings_and_its_exit_code_is_ours() -> None:
+@pytest.fixture
+def listening() -> Iterator[dict[str, str]]:
+    """Yield settings that name servers which accept connections."""
+    with socket.create_server((HOST, 0)) as server:
+        place = f"{HOST}:{server.getsockname()[1]}"
+        yield Servers(place, f"redis://{place}/3", f"postgresql+psycopg://me@{place}/j").settings()
+
+
+def test_the_command_gets_the_settings_and_its_exit_code_is_ours(
+    listening: dict[str, str],
+) -> None:
     code = "import os, sys; print(os.environ['ONCEWARD_REDIS__URL']); sys.exit(7)"
-    ended = run_stack("--", sys.executable, "-c", code, **GIVEN)
-    assert (ended.stdout.strip(), ended.returncode) == (GIVEN["ONCEWARD_REDIS__URL"], 7)
+    ended = run_stack("--", sys.executable, "-c", code, **listening)
+    assert (ended.stdout.strip(), ended.returncode) == (listening["ONCEWARD_REDIS__URL"], 7)
 
 
-def test_a_signal_is_passed_on_to_the_command() -> None:
+def test_a_server_that_is_given_and_has_ended_is_one_sentence_and_no_command_runs(
+    listening: dict[str, str],
+) -> None:
+    place = f"{HOST}:{free_port()}"
+    ended = run_stack("--", "echo", "ran", **listening | {REDIS: f"redis://me:secret@{place}/3"})
+    assert (ended.stdout, ended.returncode) == ("", 1)
+    assert ended.stderr.startswith(f"{REDIS}: {place}: [Errno 111]")
+    assert ended.stderr.endswith(f"start that server, or unset {REDIS}\n")
+    assert "secret" not in ended.stderr
+
+
+def test_only_what_is_asked_for_has_to_be_up(listening: dict[str, str]) -> None:
+    away = {KAFKA: f"{HOST}:{free_port()}"}
+    asked = ("--only", "redis", "--", "echo", "ran")
+    assert run_stack(*asked, **listening | away).stdout == "ran\n"
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = run_stack("--install", "--only", "kafka", XDG_CACHE_HOME=str(tmp_path / "file"))
+    assert ended.returncode == 1
+    assert "set XDG_CACHE_HOME to one that user" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_signal_is_passed_on_to_the_command(listening: dict[str, str]) -> None:
     code = (
         "import signal, sys\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
@@ -254,7 +291,7 @@ def test_a_signal_is_passed_on_to_the_command() -> None:
     command = subprocess.Popen(
         (*STACK, "--", sys.executable, "-c", code),
         cwd=ROOT,
-        env=os.environ | GIVEN,
+        env=os.environ | listening,
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -1,0 +1,143 @@
+"""`make` and `.ci/run` on machines and for users that are not like ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LIMIT_S = 60.0
+# As `make test` has it that runs this test, which is no matter of the one under test.
+OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+WORDS = "two words"
+# A program that has these words among its arguments waits to be told to end.
+PYTHON = f"""
+import os, signal, sys
+print(*(os.environ[name] for name in ("no_proxy", "NO_PROXY")), *sys.argv[1:])
+if any("{WORDS}" in one for one in sys.argv):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM}})
+    print("up", flush=True)
+    told = signal.sigtimedwait({{signal.SIGTERM}}, 20)
+    print("told" if told else "never told", flush=True)
+"""
+# One that is too old.
+OLD = "import sys; sys.version_info = (3, 10, 4); exec(sys.argv[2])"
+# As Sphinx begins.
+SPHINX = "import locale; locale.setlocale(locale.LC_ALL, '')"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """Return a virtual environment with programs that only look at how they are started."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program(programs / "python", f"#!{sys.executable}\n{PYTHON}")
+    program(programs / "sphinx-build", f"#!{sys.executable}\n{SPHINX}")
+    (tmp_path / ".ready").touch()
+    return tmp_path
+
+
+def program(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def make(environment: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
+    ours = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+    return subprocess.Popen(
+        ("make", "-C", str(ROOT), f"VENV={environment}", *words),
+        env=ours | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("target", ["test", "demo", "simulate", "bench", "chaos", "fuzz"])
+def test_a_signal_reaches_the_command_also_where_its_arguments_have_quotes(
+    environment: Path, target: str
+) -> None:
+    command = make(environment, target, f'ARGS=-k "{WORDS}"')
+    assert command.stdout is not None
+    assert any(line == "up\n" for line in command.stdout)
+    command.terminate()
+    said, _ = command.communicate(timeout=LIMIT_S)
+    assert "told" in said.splitlines()
+
+
+def test_the_documentation_is_built_where_the_language_of_the_login_is_not_installed(
+    environment: Path,
+) -> None:
+    docs = make(environment, "docs", LC_ALL="xx_XX.UTF-8")
+    said, _ = docs.communicate(timeout=LIMIT_S)
+    assert docs.returncode == 0, said
+
+
+@pytest.mark.parametrize("given", ["no_proxy", "NO_PROXY"])
+def test_servers_on_this_machine_are_not_asked_through_a_proxy(
+    environment: Path, given: str
+) -> None:
+    said, _ = make(environment, "simulate", **{given: "bank.example"}).communicate(timeout=LIMIT_S)
+    for told in said.splitlines()[-2].split()[:2]:
+        assert {"127.0.0.1", "localhost", "bank.example"} <= {*told.split(",")}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PYTHONDEVMODE", "1"),
+        ("PYTHONHOME", "/nowhere"),
+        ("PYTHONINSPECT", "1"),
+        ("PYTHONOPTIMIZE", "2"),
+        ("PYTHONWARNINGS", "error"),
+    ],
+)
+def test_python_runs_as_it_does_for_everybody(environment: Path, name: str, value: str) -> None:
+    seen = f"#!{sys.executable}\nimport os, sys\nsys.exit('{name}' in os.environ)"
+    program(environment / "bin/python", seen)
+    ran = make(environment, "simulate", **{name: value})
+    said, _ = ran.communicate(timeout=LIMIT_S)
+    assert ran.returncode == 0, said
+
+
+def test_a_python_that_is_too_old_is_one_sentence(tmp_path: Path) -> None:
+    old = program(tmp_path / "python3.10", f"#!{sys.executable}\n{OLD}")
+    none = tmp_path / "none"
+    said, _ = make(none, "setup", f"PYTHON={old}").communicate(timeout=LIMIT_S)
+    assert f"{old} is Python 3.10, and 3.11 to 3.13 are supported" in said
+    assert not none.exists()
+
+
+def test_pip_is_the_environments_own_and_installs_there_whatever_its_settings(
+    environment: Path,
+) -> None:
+    (environment / ".ready").unlink()
+    said, _ = make(environment, "setup", "PYTHON=true").communicate(timeout=LIMIT_S)
+    ran = [line for line in said.splitlines() if line.startswith("127.0.0.1") and " pip " in line]
+    assert len(ran) == 3
+    assert [line for line in ran if " install --no-user " not in line] == []
+
+
+def test_the_tests_of_ci_are_all_those_of_its_own_checkout(tmp_path: Path) -> None:
+    program(tmp_path / "make", '#!/bin/sh\npwd\necho "$@"\n')
+    (tmp_path / "others/.ci").mkdir(parents=True)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    foreign = {"PATH": path, "CDPATH": str(tmp_path / "others"), "ARGS": "tests/test_names.py"}
+    said = subprocess.check_output((".ci/run",), cwd=ROOT, env=os.environ | foreign, text=True)
+    assert said.splitlines() == [str(ROOT), "test ARGS="]
+
+
+def test_lines_end_as_shells_want_them_whatever_the_users_git_makes_of_them(tmp_path: Path) -> None:
+    (tmp_path / ".gitattributes").write_bytes((ROOT / ".gitattributes").read_bytes())
+    (tmp_path / "run").write_bytes(b"one\ntwo\n")
+    git = ("git", "-C", str(tmp_path), "-c", "core.autocrlf=true")
+    for words in (("init", "-q"), ("add", ".")):
+        subprocess.run((*git, *words), check=True, capture_output=True, timeout=LIMIT_S)
+    (tmp_path / "run").unlink()
+    subprocess.run((*git, "checkout-index", "-a"), check=True, timeout=LIMIT_S)
+    assert (tmp_path / "run").read_bytes() == b"one\ntwo\n"
