@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from onceward.testing import Bench, MemoryClient
+    from onceward.testing import Bench, MemoryClient, MemoryService
     from onceward.testing.real.servers import RealServers
 
 OPTION = "--onceward-real"
@@ -113,3 +113,12 @@ def onceward_client() -> Iterator[MemoryClient]:
 
     with MemoryClient() as client:
         yield client
+
+
+@pytest.fixture
+def onceward_service() -> Iterator[Callable[..., MemoryService]]:
+    """Return a function that starts a `MemoryService`; the test's end closes it."""
+    from onceward.testing import MemoryService
+
+    with ExitStack() as stack:
+        yield lambda *handlers, **given: stack.enter_context(MemoryService(*handlers, **given))

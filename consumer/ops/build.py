@@ -79,6 +79,7 @@ class Build:
 
     Args:
         settings: checked settings with at least one handler module.
+        observers: hear what it does, beside its health.
 
     Attributes: the parts that `service` starts and stops.
 
@@ -88,7 +89,7 @@ class Build:
         NotAvailable: a server is not there, or the users of the settings lack a right.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, observers: Sequence[Observer] = ()) -> None:
         registry = load_registry(settings)
         self._handlers, self.topics = registry.handlers, registry.topics
         require_worker_rights(settings, registry.handlers)
@@ -99,7 +100,7 @@ class Build:
             settings = self.own_journal.settings
         self.settings = settings
         self.worker_id = new_worker_id()
-        self.health = Health(settings=settings, worker_id=self.worker_id)
+        self.health = Health(settings=settings, worker_id=self.worker_id, observers=observers)
         self.journal = self._make_journal(self.health.observers)
         self.journal.require_current()
         journal_id = NO_JOURNAL if self.own_journal else self.journal.journal_id()

@@ -9,8 +9,8 @@ start in any order, the comments say whose end needs the other.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, nullcontext
 
 from consumer.handlers.fingerprint import HandlersChanged
 from consumer.loop.feature import Feature
@@ -21,6 +21,7 @@ from consumer.ops.health.progress import LOOP
 from consumer.ops.log_level import LogLevelSignals
 from feedback.errors import ExitCode, NotAvailable
 from feedback.logs import EventLog
+from feedback.observer import Observer
 from feedback.settings.settings import Settings
 
 
@@ -89,6 +90,10 @@ class Service:
     Args:
         settings: checked settings with at least one handler module.
         levels: the signals that change the level of the logs.
+        observers: hear what it does.
+
+    Attributes:
+        built: its parts.
 
     Raises:
         SettingsError: no handlers, handlers that do not import, a journal of another version or
@@ -96,9 +101,11 @@ class Service:
         NotAvailable: a server or a topic is not there.
     """
 
-    def __init__(self, settings: Settings, levels: LogLevelSignals) -> None:
+    def __init__(
+        self, settings: Settings, levels: LogLevelSignals, *, observers: Sequence[Observer] = ()
+    ) -> None:
         self._levels = levels
-        self._built = built = Build(settings)
+        self.built = built = Build(settings, observers)
         self._stop, self._pool = built.stop, built.pool
         self._components = tuple(components_of(built))
         self._drain = Drain(
@@ -109,17 +116,22 @@ class Service:
             drain_timeout_s=settings.worker.drain_timeout_s,
         )
 
-    def run(self) -> ExitCode:
+    def run(self, *, owns_process: bool = True) -> ExitCode:
         """Work until SIGTERM or SIGINT; return the exit code (docs: Exit codes).
+
+        Args:
+            owns_process: False in a process of others: `Stop.ask` alone ends it, and it may run in
+                any thread.
 
         Raises:
             OncewardError: another cause ended the worker, after an orderly drain.
         """
-        built = self._built
-        with self._stop.listening():
+        built = self.built
+        with self._stop.listening() if owns_process else nullcontext():
             ends = started(self._components)
-            # Imported modules stay: the collector need not look through them again and again.
-            gc.freeze()
+            if owns_process:
+                # Imported modules stay: the collector need not look through them again and again.
+                gc.freeze()
             topics = ",".join(built.topics)
             log.info("worker.started", worker_id=built.worker_id, topics=topics)
             try:
@@ -135,9 +147,9 @@ class Service:
         return code
 
     def _end(self, ends: ExitStack) -> ExitCode:
-        worker = self._built.worker
+        worker = self.built.worker
         log.info("worker.draining", held=worker.held, waiting=len(worker.scheduler))
-        self._built.health.drain()
+        self.built.health.drain()
         cut = 0
         with ends:
             try:

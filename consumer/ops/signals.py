@@ -39,6 +39,11 @@ class Stop:
         """Whether a second signal says not to wait for the runs."""
         return self._signals > 1
 
+    def ask(self) -> None:
+        """Let the worker end, as a signal does."""
+        self._signals += 1
+        self._on_stop()
+
     def fail(self, fault: BaseException) -> None:
         """Let a fault end the worker; the first one is its reason."""
         self.fault = self.fault or fault
@@ -66,8 +71,7 @@ class Stop:
             threading.excepthook = hook
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
-        self._signals += 1
-        self._on_stop()
+        self.ask()
 
     def _thread_failed(self, thread: threading.ExceptHookArgs) -> None:
         self.fail(thread.exc_value or SystemExit())

@@ -1,4 +1,4 @@
-"""Makes the clients' senders.
+"""Makes the clients' senders: kafka-python's, or those of a broker in this process.
 
 kafka-python is imported when one is needed.
 """
@@ -6,7 +6,9 @@ kafka-python is imported when one is needed.
 from __future__ import annotations
 
 from feedback.kafka.durability import PLAIN, Durability
-from feedback.kafka.sending import KafkaSender, OrderedSender
+from feedback.kafka.engine import ClientSenders
+from feedback.kafka.in_process import engine_at
+from feedback.kafka.sending import KafkaSender, OrderedSender, SendingPlan
 from feedback.kafka.topic_safety import TopicSafety
 from feedback.settings.settings import KafkaSection
 
@@ -26,12 +28,15 @@ def open_sender(
         max_request_bytes: the largest record, key and headers included.
         durability: the acknowledgements that a send waits for.
     """
-    from feedback.kafka.kafka_python.sender import KafkaPythonSender
-
     safety = None
     # Every topic has at least one replica in sync: its leader.
     if durability.min_insync > 1:
         safety = TopicSafety(settings, at_least=durability.min_insync)
+    if (here := _in_process(settings)) is not None:
+        plan = SendingPlan(send_timeout_s, max_request_bytes, durability, safety)
+        return here.single(settings, plan)
+    from feedback.kafka.kafka_python.sender import KafkaPythonSender
+
     return KafkaPythonSender(
         settings,
         send_timeout_s=send_timeout_s,
@@ -48,6 +53,8 @@ def open_ordered_sender(settings: KafkaSection, *, send_timeout_s: float) -> Ord
         settings: brokers and security.
         send_timeout_s: how long `PendingRecord.result` waits.
     """
+    if (here := _in_process(settings)) is not None:
+        return here.ordered(settings, send_timeout_s)
     from feedback.kafka.kafka_python.ordered_sender import KafkaPythonOrderedSender
 
     return KafkaPythonOrderedSender(settings, send_timeout_s=send_timeout_s)
@@ -58,3 +65,8 @@ def size_of_record(key: bytes | None, value: bytes | None, headers: list[tuple[s
     from feedback.kafka.kafka_python.sender import size_of_counted
 
     return size_of_counted(key, value, headers)
+
+
+def _in_process(settings: KafkaSection) -> ClientSenders | None:
+    engine = engine_at(settings.bootstrap_servers)
+    return None if engine is None else engine.senders

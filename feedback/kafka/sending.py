@@ -1,15 +1,17 @@
 """The clients' senders: single records, and how each send ended.
 
-There is one engine for them: kafka-python. librdkafka knows whether a message certainly was not
+There is one library for them: kafka-python. librdkafka knows whether a message certainly was not
 sent, and its Python library does not say it; a client would have to call unknown what was not sent.
+A broker in memory has senders of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from feedback.kafka.durability import Durability
 from feedback.kafka.send_errors import RecordNotSent
 
 # A record times out inside the producer a moment after its sender has learned it.
@@ -41,6 +43,22 @@ class Safety(Protocol):
         Raises:
             KafkaUnavailable: Kafka did not answer.
         """
+
+
+class SendingPlan(NamedTuple):
+    """How a sender sends.
+
+    Attributes:
+        send_timeout_s: no send waits longer.
+        max_request_bytes: the largest record, key and headers included.
+        durability: the acknowledgements that a send waits for.
+        safety: knows which topics keep acknowledged records; None: that is not asked.
+    """
+
+    send_timeout_s: float
+    max_request_bytes: int
+    durability: Durability
+    safety: Safety | None = None
 
 
 class PendingRecord(Protocol):

@@ -13,12 +13,14 @@ over a store in memory and a Kafka that keeps records (`memory_client`). The tes
 stands (`told`), or lets given handlers run it; `memory_async_client` is the same for asyncio.
 
 `real/` is the same bench on real servers: a worker process whose children are killed, Kafka, Redis.
+`service/` is a whole service in one process: the client, Kafka in memory, and the whole worker with
+real children, so it covers all that a bench does not.
 
 `onceward/pytest_plugin.py` has a bench and a client as fixtures, and `--onceward-real`. It lies
 outside, since pytest imports it in every run, and this folder loads the worker.
 
-Not covered either: Kafka, leases that end, and the death of a transactional run whose commit is
-done and was not heard of. No lifespan is entered: a test gives its object by `using`.
+Not covered by a bench either: Kafka, leases that end, and the death of a transactional run whose
+commit is done and was not heard of. No lifespan is entered: a test gives its object by `using`.
 
 Not obvious: the thread of a dead run stays where it is until its bench closes, so no `finally` of
 the handler runs before; one that runs then calls a `Counterparty` in vain. A transactional run is
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from onceward.testing.memory_async_client import MemoryAsyncClient
     from onceward.testing.memory_client import MemoryClient
     from onceward.testing.safety import RanTwice, assert_safe
+    from onceward.testing.service.memory_service import MemoryService
     from onceward.testing.told import StatusRefused
 else:
     # A real bench's children import the module of the test, and need a counterparty alone.
@@ -48,6 +51,7 @@ else:
         "onceward.testing.memory_async_client": ("MemoryAsyncClient",),
         "onceward.testing.memory_client": ("MemoryClient",),
         "onceward.testing.safety": ("RanTwice", "assert_safe"),
+        "onceward.testing.service.memory_service": ("MemoryService",),
         "onceward.testing.told": ("StatusRefused",),
     }
     __getattr__, __dir__ = lazy_names(__name__, _HOMES)
@@ -59,6 +63,7 @@ __all__ = [
     "KeyRefused",
     "MemoryAsyncClient",
     "MemoryClient",
+    "MemoryService",
     "NeverReached",
     "NotCovered",
     "NotReal",

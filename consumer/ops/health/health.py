@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from consumer.ops.health.probe import Probe
@@ -31,6 +32,9 @@ log = EventLog("onceward.health")
 class Health:
     """Receives the loops' signs of life, watches them, and answers the pages.
 
+    Args:
+        observers: of others, which hear the same.
+
     Attributes:
         progress: for the loops to tick.
         metrics: features and listeners that count for Prometheus; none without a port.
@@ -38,7 +42,9 @@ class Health:
         timers: those of them that only time calls: whoever tells them owes no progress.
     """
 
-    def __init__(self, *, settings: Settings, worker_id: str) -> None:
+    def __init__(
+        self, *, settings: Settings, worker_id: str, observers: Sequence[Observer] = ()
+    ) -> None:
         self._settings = settings
         self._worker_id = worker_id
         self._unit = unit()
@@ -47,7 +53,7 @@ class Health:
         exposed = () if self._exposed is None else (self._exposed,)
         self.metrics = tuple(feature for one in exposed for feature in (one, one.durations))
         self.timers: tuple[Observer, ...] = tuple(one.calls for one in exposed)
-        self.observers: tuple[Observer, ...] = (self.progress, *exposed)
+        self.observers: tuple[Observer, ...] = (self.progress, *exposed, *observers)
         self._probe: Probe | None = None
         self._watch: HealthWatch | None = None
         self._server: PageServer | None = None

@@ -161,6 +161,14 @@ class MemoryBroker(BrokerPresence):
             self.group(group).expel_all()
             self.changed.notify_all()
 
+    def rewind(self, group: str, partition: Partition, offset: int) -> None:
+        """Let a group read again from an offset, as where its later commits were lost."""
+        with self.changed:
+            found = self.group(group)
+            found.offsets[partition] = offset
+            found.expel_all()
+            self.changed.notify_all()
+
     # what its clients ask for, with the lock ---------------------------------------------------
 
     def known(self, name: str, operation: str = "") -> MemoryTopic:

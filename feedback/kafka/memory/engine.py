@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from feedback.kafka.engine import Engine
+from feedback.kafka.engine import ClientSenders, Engine
 from feedback.kafka.in_process import opened
 from feedback.kafka.member import GroupMember, PartitionOwner
 from feedback.kafka.memory.administrator import MemoryAdministrator
 from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.fence import MemoryFences
 from feedback.kafka.memory.member import MemoryMember
+from feedback.kafka.memory.ordered_sender import MemoryOrderedSender
 from feedback.kafka.memory.partition_reader import MemoryReader
 from feedback.kafka.memory.probes import MemoryRightsProbe, MemorySilences
 from feedback.kafka.memory.producer import MemoryProducer
+from feedback.kafka.memory.sender import KafkaInMemorySender
 from feedback.settings.settings import KafkaSection
 
 
@@ -58,4 +60,8 @@ def engine_in_memory(broker: MemoryBroker) -> Engine:
         rights=lambda _, timeout_s: MemoryRightsProbe(broker, timeout_s),
         silences=lambda _: MemorySilences(broker),
         spacing_s=0.0,
+        senders=ClientSenders(
+            single=lambda _, plan: KafkaInMemorySender(broker, plan),
+            ordered=lambda _, send_timeout_s: MemoryOrderedSender(broker, send_timeout_s),
+        ),
     )

@@ -38,6 +38,7 @@ class BrokerPresence:
     Attributes:
         changed: announces each change at the broker; its lock guards the broker.
         state: how it answers now.
+        on_return: called with the lock when it answers again, behind the late requests.
     """
 
     def __init__(self, address: str, *, longest_wait_s: float) -> None:
@@ -45,6 +46,7 @@ class BrokerPresence:
         self.longest_wait_s = longest_wait_s
         self.changed = Condition()
         self.state = BrokerState.UP
+        self.on_return: list[Callable[[], None]] = []
         self._late: list[Callable[[], object]] = []
         self._failures: Counter[str] = Counter()
 
@@ -111,6 +113,10 @@ class BrokerPresence:
                 self._late.append(request)
             raise self.fault(found)
 
+    def keep(self, request: Callable[[], object]) -> None:
+        """Carry a request out when it goes on that stands still; for callers with the lock."""
+        self._late.append(request)
+
     def fault(self, state: BrokerState) -> KafkaFault:
         """Return the fault of a broker in this state."""
         return said(KafkaFault, self.address, state.value)
@@ -135,6 +141,8 @@ class BrokerPresence:
             if state is BrokerState.UP:
                 for request in late:
                     self._carry_out(request)
+                for tell in [*self.on_return]:
+                    tell()
             self.changed.notify_all()
 
     def _carry_out(self, request: Callable[[], object]) -> None:

@@ -17,7 +17,7 @@ class ChildPlan:
     """The facts that a child needs.
 
     Attributes:
-        module, file, name: of the function.
+        module, file, name: of the function; empty where a child imports other modules by itself.
         topic: of the bench, in the place of the declared one.
         desk: the socket of the bench.
     """
