@@ -23,7 +23,7 @@ _CHOICES = {name: name for name in _SAME} | {"exception": "class"}
 _OPTIONS = {name: f"--{field}" for name, field in _CHOICES.items()}
 
 
-class LetterPage:
+class DeadLetterPage:
     """The page; any thread may call it."""
 
     def __init__(self, section: ConsoleSection, templates: Templates, boards: LetterBoards) -> None:

@@ -15,7 +15,7 @@ from consumer.console.audit_days import audit_days, report_file
 from consumer.console.facts import Readers
 from consumer.console.fields import is_number
 from consumer.console.letter_board import LetterBoards
-from consumer.console.letter_page import LetterPage
+from consumer.console.letter_page import DeadLetterPage
 from consumer.console.needs import Overview, guarded_topics, last_judged, needs_of
 from consumer.console.owed import owed_late
 from consumer.console.rendering import Page, Templates
@@ -65,7 +65,7 @@ class ConsolePages:
         self._page = templates.page
         self._readers = Readers()
         self._letters = LetterBoards(settings)
-        self._letter_page = LetterPage(settings.console, templates, self._letters)
+        self._letter_page = DeadLetterPage(settings.console, templates, self._letters)
 
     def routes(self) -> Iterator[tuple[str, Page]]:
         """Yield the path of each page, and the page."""
