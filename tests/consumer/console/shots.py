@@ -17,6 +17,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from selenium.webdriver.common.by import By
 
 from consumer.journal.schema import migrate
+from feedback.records.envelope import Record
 from feedback.settings.settings import Settings, load
 from onceward.servers.ports import HOST, free_port
 from tests.bench.console.planting import Planted, plant
@@ -74,8 +75,8 @@ def main() -> None:
         use_scheme(olga.browser, "light")
         _edit(_person(opened, address, "petra"), scene.planted.failed(0))
         _of_others(olga)
-        _in_trouble(opened, scene)
         _beside_a_worker(opened, scene)
+        _in_trouble(opened, scene)
         quiet = settings.model_copy(
             update={"kafka": settings.kafka.model_copy(update={"group": QUIET})}
         )
@@ -150,7 +151,7 @@ def _beside_a_worker(opened: ExitStack, scene: Scene) -> None:
 
 def _take(person: OnCall, name: str, path: str) -> None:
     person.opens(path)
-    while "being read" in person.sees:
+    while "are being read" in person.sees:
         person.opens(path)
     _save(person, name)
 
@@ -195,8 +196,13 @@ def _plant_others(kafka: str) -> None:
         admin.create_topics([NewTopic(name, 1, 1) for name in (OTHERS, HOSTILES)])
         admin.wait_for_topics([OTHERS, HOSTILES])
     for name, said, topic in ((OTHERS, MESSAGE, "refunds"), (HOSTILES, HOSTILE, HOSTILE)):
-        letters = (letter_of("spring", topic, n, said=said) for n in range(LETTERS_OF_OTHERS))
-        write(kafka, name, letters)
+        letters = [letter_of("spring", topic, n, said=said) for n in range(LETTERS_OF_OTHERS)]
+        write(kafka, name, [_earlier(*one) for one in enumerate(letters)])
+
+
+def _earlier(number: int, letter: Record) -> Record:
+    """Return a letter of some minutes before, so that there are several bars."""
+    return letter._replace(timestamp_ms=letter.timestamp_ms - 17_000 * number**2)
 
 
 if __name__ == "__main__":
