@@ -18,7 +18,8 @@ new request, and `fields` reads forms. `previews` are letters as a person has co
 `facts` reads each server apart: a page shows all that is known, and names the server that is away.
 `needs` lists the tasks of a person, the most urgent first. `letter_index` is a table of the dead
 letters, which `letter_board` refreshes in a thread; `letter_choice` says which of them an address
-means, and `brush.js` lets a person draw a stretch of time over their bars. `live` sends a page's
+means, `sources` whether they are the group's own or another system's; `letter_page` shows them,
+and `brush.js` lets a person draw a stretch of time over their bars. `live` sends a page's
 content again and again to `console.js`. The pages hold no decision of their own: the commands show
 the same, and each page names its command.
 

@@ -8,8 +8,9 @@ request says so. Of two people with the same action the second is told how it st
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from urllib.parse import quote
 
@@ -40,19 +41,24 @@ from consumer.console.previews import (
     change_since,
     warning_of,
 )
-from consumer.console.redrive_pages import RedrivePages, to_redrive
+from consumer.console.redrive_pages import LISTED, RedrivePages, to_redrive
 from consumer.console.redrives import BackgroundRedrives
+from consumer.console.sources import source_of
 from consumer.console.value_edits import ValueEdits, note_look
 from consumer.dlq.dates import moment
 from consumer.dlq.discard_command import UNDONE_WORDS, discard_letters, undo_discard
+from consumer.dlq.filter import Filter
 from consumer.dlq.options import Given
 from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.session import asked_anew_since, begin, redrives_of, resume
 from consumer.dlq.resolve_command import code_of, resolve_doubt, result_of
+from consumer.dlq.unfinished import is_at_work
 from consumer.journal.actions import ActionKind
 from consumer.journal.lookup import Lookup
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
+from consumer.journal.redrive_row import RUNNING
 from consumer.journal.redrive_rule import Discarded
 from feedback.settings.settings import Settings
 
@@ -73,13 +79,14 @@ class Acts:
         *,
         pages: RedrivePages,
         edits: ValueEdits,
-        show: Callable[[Request, str, Callable[[], None]], Response],
+        show: Callable[[Request, Form, str, Callable[[], None]], Response],
     ) -> None:
         self._settings = settings
         self._redrives = redrives
         self._previews = previews
         self._pages = pages
         self._show = show
+        self._once_more = threading.Lock()
         self._by_name: Mapping[str, Callable[[Request, Form, str], Response]] = {
             "resolve": self._resolve,
             "redrive": self._redrive,
@@ -142,13 +149,14 @@ class Acts:
     def _redrive(self, request: Request, form: Form, by: str) -> Response:
         reason, rate = reason_of(form), rate_of(form)
         confirmed = confirmed_of(self._previews, form, REDRIVE)
-        again = self._changed(request, form, confirmed)
-        if again is not None:
-            return again
         work = partial(
             begin, self._settings, confirmed.plan, by=by, because=reason, within=confirmed.spans
         )
-        return self._pages.begun(lambda how: work(how=how), rate)
+        with self._once_more if confirmed.plan.sends_again else nullcontext():
+            if confirmed.plan.sends_again:
+                self._require_no_other()
+            again = self._changed(request, form, confirmed)
+            return again or self._pages.begun(lambda how: work(how=how), rate)
 
     def _resume_redrive(self, request: Request, form: Form, by: str) -> Response:
         redrive_id, reason, rate = redrive_of(form), reason_of(form), rate_of(form)
@@ -190,19 +198,28 @@ class Acts:
         plan = confirmed.plan
         given = Given(plan.filter, plan.topics, plan.dlqs)
         done = discard_letters(
-            self._settings, given, by=by, because=reason, how=How(), within=confirmed.spans
+            self._settings,
+            given,
+            by=by,
+            because=reason,
+            how=How(),
+            takes_sent=plan.sends_again,
+            within=confirmed.spans,
         )
         if not done.taken:
             raise HTTPException(409, "somebody was quicker: none of these can be discarded now")
-        ids = sorted(plan.filter.ids)
-        return _to_request(ids[0]) if given.is_one_id else RedirectResponse("/actions", SEE_OTHER)
+        ids = plan.filter.ids
+        if len(ids) == 1 and plan.filter == Filter(ids=ids):
+            return _to_request(min(ids), min(plan.dlqs, default=""))
+        return RedirectResponse("/actions", SEE_OTHER)
 
     def _undo_discard(self, request: Request, form: Form, by: str) -> Response:
         request_id, reason = request_of(form), reason_of(form)
+        dlq = source_of(self._settings.console, form)
         found = undo_discard(self._settings, [request_id], by=by, because=reason)[request_id]
         if found is not Discarded.UNDONE:
             raise HTTPException(409, f"{request_id}: {UNDONE_WORDS[found]}")
-        return _to_request(request_id)
+        return _to_request(request_id, dlq)
 
     def _resume_topic(self, request: Request, form: Form, by: str) -> Response:
         topic = form.get("topic", "")
@@ -220,7 +237,7 @@ class Acts:
         """
         request_id = request_of(form)
         record = partial(note_look, self._settings, request_id, by=by)
-        return self._show(request, request_id, record)
+        return self._show(request, form, request_id, record)
 
     def _changed(self, request: Request, form: Form, confirmed: Confirmed) -> Response | None:
         """Return the preview anew where it differs from the one that its person has confirmed.
@@ -230,8 +247,21 @@ class Acts:
         """
         kind, plan = confirmed.kind, confirmed.plan
         now = self._previews.of(kind, plan, within=confirmed.spans)
-        said = change_since(confirmed, now, is_said="all_the_same" in form)
+        said = change_since(confirmed, now, said=form.keys())
         return self._pages.chosen(request, kind, None, now, said=said, status=409) if said else None
+
+    def _require_no_other(self) -> None:
+        """Return when no redrive at work sends letters once more that were sent before.
+
+        The journal does not keep two of them from the same letters, and a button may be clicked on
+        twice. One that has ended is seen in the preview.
+        """
+        with closing(redrives_of(self._settings)) as rows:
+            for one in rows.latest(LISTED):
+                is_running = one.state == RUNNING and is_at_work(one.owner, one.silent_ms)
+                if is_running and RedrivePlan.from_json(one.filter).sends_again:
+                    said = f"redrive {one.redrive_id} sends letters once more: look when it is done"
+                    raise HTTPException(409, said)
 
     def _who(self, request_id: str, kind: ActionKind) -> str:
         """Return in words the name of a person who was quicker; nothing where nobody was."""
@@ -244,5 +274,6 @@ class Acts:
         return f": {last.by} has resolved it at {moment(last.at)} ({last.reason})"
 
 
-def _to_request(request_id: str) -> Response:
-    return RedirectResponse(f"/requests/{quote(request_id, safe='')}", SEE_OTHER)
+def _to_request(request_id: str, dlq: str = "") -> Response:
+    where = f"?dlq={quote(dlq, safe='')}" if dlq else ""
+    return RedirectResponse(f"/requests/{quote(request_id, safe='')}{where}", SEE_OTHER)

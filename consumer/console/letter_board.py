@@ -1,4 +1,4 @@
-"""The group's dead letters as they were a moment ago.
+"""The dead letters of the group, or of another system's topic, as they were a moment ago.
 
 A thread reads them when somebody looks and the last reading is old, and pages show that one and its
 time. It rests twenty times as long as it has read, so that workers keep their processors.
@@ -63,11 +63,37 @@ class _Refresh:
     views: dict[LetterChoice, _Chosen] = field(default_factory=dict)
 
 
-class LetterBoard:
-    """Reads the dead letters of one group; any thread may call it."""
+class LetterBoards:
+    """A board of the group's own letters, and one of each topic of `[console]`.
+
+    Any thread may call it.
+    """
 
     def __init__(self, settings: Settings) -> None:
+        topics = ("", *settings.console.dead_letter_topics)
+        self._boards = {dlq: LetterBoard(settings, dlq) for dlq in topics}
+
+    def look(self, choice: LetterChoice = EVERYTHING) -> Known[Board]:
+        """Return the letters of a choice, whose topic the settings name; see `LetterBoard`."""
+        return self._boards[choice.dlq].look(choice)
+
+    def close(self) -> None:
+        """Begin no further reading."""
+        for one in self._boards.values():
+            one.close()
+
+
+class LetterBoard:
+    """Reads dead letters; any thread may call it.
+
+    Args:
+        dlq: a dead letter topic of another system; empty for the group's own.
+    """
+
+    def __init__(self, settings: Settings, dlq: str = "") -> None:
         self._settings = settings
+        self._dlqs = frozenset(filter(None, [dlq]))
+        self._all = LetterChoice(dlq=dlq)
         self._index = LetterIndex()
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="onceward-letters")
@@ -139,13 +165,13 @@ class LetterBoard:
     def _refresh(self) -> _Refresh:
         at, begun_s = epoch_ms(), monotonic_s()
         with (
-            journaled_letters(self._settings) as reader,
+            journaled_letters(self._settings, dlqs=self._dlqs) as reader,
             Lookup.from_settings(self._settings) as lookup,
         ):
             self._index.refresh(reader, LetterStates(lookup))
-        everything = self._looked(EVERYTHING)
+        everything = self._looked(self._all)
         unfinished = unfinished_of(self._settings)
-        views = {} if everything[1].why else {EVERYTHING: everything}
+        views = {} if everything[1].why else {self._all: everything}
         return _Refresh(unfinished, at, monotonic_s() - begun_s, views)
 
 

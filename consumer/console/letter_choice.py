@@ -1,4 +1,7 @@
-"""The dead letters that an address chooses: by conditions, and of a stretch of time. Pure."""
+"""The dead letters that an address chooses: of a topic, by conditions, and of a stretch of time.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ CONDITIONS = {
     "message": "kind",
     "system": "dialect",
 }
+# The name of a dead letter topic of another system in an address; without it the group's own.
+DLQ = "dlq"
 # The names of both ends of a stretch in an address.
 ENDS = ("since", "until")
 # The other conditions of an address, in one field of a form: browsers change line breaks in a
@@ -31,16 +36,28 @@ class LetterChoice:
 
     Attributes:
         conditions: names of `CONDITIONS`, and values; an empty one is of letters that have none.
+        dlq: a dead letter topic of another system; empty for the group's own.
     """
 
     conditions: tuple[tuple[str, str], ...] = ()
     stretch: Stretch = WHENEVER
+    dlq: str = ""
 
     @property
     def words(self) -> dict[str, str]:
-        """It as an address has it; its moments are absolute, and exact."""
+        """It as an address has it."""
+        return {**self.source, **self.narrowed}
+
+    @property
+    def narrowed(self) -> dict[str, str]:
+        """All of it but the topic, as an address has it; its moments are absolute, and exact."""
         ends = zip(ENDS, self.stretch, strict=True)
         return {**dict(self.conditions), **{name: iso(at) for name, at in ends if at is not None}}
+
+    @property
+    def source(self) -> dict[str, str]:
+        """The topic as an address has it."""
+        return {DLQ: self.dlq} if self.dlq else {}
 
     def of_bar(self, bar: Bar) -> LetterChoice | None:
         """Return the letters among these that a bar counts.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -13,19 +12,18 @@ from starlette.responses import FileResponse, Response
 
 from consumer.console import state_diagram
 from consumer.console.audit_days import audit_days, report_file
-from consumer.console.facts import Known, Readers
+from consumer.console.facts import Readers
 from consumer.console.fields import is_number
-from consumer.console.letter_board import Board, LetterBoard
-from consumer.console.letter_choice import CONDITIONS, ENDS, LetterChoice, asked_of
+from consumer.console.letter_board import LetterBoards
+from consumer.console.letter_page import DeadLetterPage
 from consumer.console.needs import Overview, guarded_topics, last_judged, needs_of
 from consumer.console.owed import owed_late
 from consumer.console.rendering import Page, Templates
-from consumer.dlq.dates import moment_ms, stretch_of
+from consumer.console.sources import all_of, source_of
+from consumer.dlq.dates import moment_ms
 from consumer.dlq.decoded import decoded, header_text
 from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
-from consumer.dlq.filter import Filter
 from consumer.dlq.next_commands import next_commands
-from consumer.dlq.options import Given
 from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
 from consumer.dlq.timeline import timeline_of
@@ -44,7 +42,7 @@ from feedback.records.envelope import Headers, check_request_id
 from feedback.settings.settings import Settings
 from feedback.status import State
 
-ALL = Given(Filter(), topics=frozenset(), dlqs=frozenset())
+OWN = all_of("")
 LISTED = 100
 VALUE_LIMIT = 65_536
 HEADER_LIMIT = 2000
@@ -66,7 +64,8 @@ class ConsolePages:
         self._file = file
         self._page = templates.page
         self._readers = Readers()
-        self._letters = LetterBoard(settings)
+        self._letters = LetterBoards(settings)
+        self._letter_page = DeadLetterPage(settings.console, templates, self._letters)
 
     def routes(self) -> Iterator[tuple[str, Page]]:
         """Yield the path of each page, and the page."""
@@ -75,7 +74,7 @@ class ConsolePages:
         yield "/requests", self.requests
         yield "/requests/{request_id:path}", self.request
         yield "/doubts", self.doubts
-        yield "/letters", self.letters
+        yield "/letters", self._letter_page.show
         yield "/topics", self.topics
         yield "/actions", self.actions
         yield "/audit", self.audit
@@ -136,26 +135,34 @@ class ConsolePages:
 
     def request(self, request: Request) -> Response:
         """Show all that is known of a request."""
-        return self._report(request, request.path_params["request_id"])
+        return self._report(request, request.path_params["request_id"], request.query_params)
 
-    def with_payload(self, request: Request, name: str, record: Callable[[], None]) -> Response:
+    def with_payload(
+        self, request: Request, form: Mapping[str, str], name: str, record: Callable[[], None]
+    ) -> Response:
         """Show a request with its value and headers.
 
         Args:
+            form: says in which dead letter topic its letters are.
             record: called before anything is shown; not for a request that nobody knows.
         """
-        return self._report(request, name, record)
+        return self._report(request, name, form, record)
 
     def _report(
-        self, request: Request, name: str, record: Callable[[], None] | None = None
+        self,
+        request: Request,
+        name: str,
+        asked: Mapping[str, str],
+        record: Callable[[], None] | None = None,
     ) -> Response:
+        dlq = source_of(self._settings.console, asked)
         try:
             check_request_id(name)
         except InvalidMessage as error:
             raise HTTPException(404, str(error)) from error
-        asks = record is not None or "letters" in request.query_params
+        asks = record is not None or bool(dlq) or "letters" in request.query_params
         report = report_of(
-            self._settings, name, ALL, ask_kafka=asks, advance=lambda read, total: None
+            self._settings, name, all_of(dlq), ask_kafka=asks, advance=lambda read, total: None
         )
         if record is not None and report.is_known:
             record()
@@ -165,6 +172,7 @@ class ConsolePages:
             status=200 if report.is_known else 404,
             page="requests",
             report=report,
+            dlq=dlq,
             diagram=state_diagram,
             stands=_stands(report),
             events=[(one, event_words(one)) for one in timeline_of(report)],
@@ -178,38 +186,10 @@ class ConsolePages:
 
     def doubts(self, request: Request) -> Response:
         """Show the open doubts, the newest first."""
-        found = doubts_of(self._settings, ALL, limit=LISTED)
+        found = doubts_of(self._settings, OWN, limit=LISTED)
         names = [one.request_id for one in found.newest]
         commands = {one: resolve_commands(one, config=self._file) for one in names}
         return self._page(request, "doubts", page="doubts", found=found, commands=commands)
-
-    def letters(self, request: Request) -> Response:
-        """Show the dead letters that may need a decision, counted and listed."""
-        asked = asked_of(request.query_params)
-        typed = {name: asked.get(name, "").strip() for name in ENDS}
-        choice = LetterChoice(tuple((name, asked[name]) for name in CONDITIONS if name in asked))
-        fault = ""
-        board: Known[Board] = Known(None)
-        try:
-            ends = (typed[name] or None for name in ENDS)
-            choice = replace(choice, stretch=stretch_of(*ends, now_ms=epoch_ms()))
-        except SettingsError as error:
-            fault = str(error)
-        else:
-            board = self._letters.look(choice)
-            # The moments that were looked at: "two hours ago" is another one with each click.
-            typed = {name: choice.words.get(name, "") for name in ENDS}
-        return self._page(
-            request,
-            "letters",
-            page="letters",
-            board=board,
-            choice=choice,
-            typed=typed,
-            fault=fault,
-            options=_OPTIONS,
-            choices=_CHOICES,
-        )
 
     def topics(self, request: Request) -> Response:
         """Show the topics: what waits on each, and which are paused."""
@@ -292,9 +272,6 @@ class ConsolePages:
             return pauses.paused()
 
 
-# The fields of `/choose`, by the names in an address; and the options of `onceward-dlq list`.
-_CHOICES = {name: name for name in ("topic", "reason", "message", *ENDS)} | {"exception": "class"}
-_OPTIONS = {name: f"--{field}" for name, field in _CHOICES.items()}
 _ASKED = ("id", "key", "topic", "state", "code", "since", "until")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -23,6 +23,7 @@ from consumer.dlq.options import Given
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.progress import SENT, refused
+from consumer.dlq.redrive.risks import Risks
 from consumer.dlq.redrive.session import rehearse
 from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
 from consumer.journal.redrive_rule import IN_WORDS, Redrivable
@@ -31,6 +32,7 @@ from feedback.kafka.scan import OffsetSpan, OffsetSpans
 from feedback.settings.settings import Settings
 
 REDRIVE, DISCARD, REPLACE = "redrive", "discard", "replace"
+ALL_THE_SAME = "all_the_same"
 VALID_S = 3600
 
 
@@ -45,6 +47,7 @@ class Preview:
         first: of those that are sent, the first.
         later: the later requests of the same keys that have succeeded or may succeed.
         marks: of the letters that it would take; see `mark_of`.
+        risks: those of them that may run twice.
     """
 
     kind: str
@@ -55,6 +58,7 @@ class Preview:
     first: list[Letter] = field(default_factory=list)
     later: SucceededLater = NOTHING_LATER
     marks: int = 0
+    risks: Risks = field(default_factory=Risks)
 
     @property
     def given(self) -> Given:
@@ -64,7 +68,14 @@ class Preview:
     @property
     def seen(self) -> str:
         """The facts that a person has seen besides the filter, in short."""
-        return f"{self.count} {self.marks} {warning_of(self.later)}"
+        return f"{self.count} {self.marks} {self.risks} {warning_of(self.later)}"
+
+    @property
+    def needs(self) -> Mapping[str, str]:
+        """Why a person has to want it all the same, by the field that says so."""
+        asks = asks_all_the_same(self.later)
+        said = {ALL_THE_SAME: "later requests may have done their work"} if asks else {}
+        return said | dict(self.risks.words())
 
 
 def warning_of(later: SucceededLater) -> str:
@@ -92,17 +103,16 @@ class Confirmed:
     seen: str
 
 
-def change_since(confirmed: Confirmed, now: Preview, *, is_said: bool) -> str:
+def change_since(confirmed: Confirmed, now: Preview, *, said: Collection[str]) -> str:
     """Return why a confirmed preview is shown again; nothing where it stands.
 
     Args:
-        is_said: whether the person wants it all the same, whatever later requests have done.
+        said: the fields that the person has filled in, with those of `Preview.needs`.
     """
     if now.seen != confirmed.seen:
         return f"It has changed since you looked: {confirmed.count:,} then, {now.count:,} now."
-    if asks_all_the_same(now.later) and not is_said:
-        return "Say that you want it all the same: later requests may have done their work."
-    return ""
+    unsaid = [why for name, why in now.needs.items() if name not in said]
+    return f"Say that you want it all the same: {'; '.join(unsaid)}." if unsaid else ""
 
 
 class Previews:
@@ -125,15 +135,23 @@ class Previews:
             found = rehearse(self._settings, plan, how=How(), within=within)
             counts, count, spans = found.counts, found.counts.get(SENT, 0), found.seen
             first, later, marks = found.first, found.later or NOTHING_LATER, found.marks
+            risks = found.risks
         else:
             given = Given(plan.filter, plan.topics, plan.dlqs)
             trial = discard_letters(
-                self._settings, given, by="", because="", how=How(), is_trial=True, within=within
+                self._settings,
+                given,
+                by="",
+                because="",
+                how=How(),
+                takes_sent=plan.sends_again,
+                is_trial=True,
+                within=within,
             )
             counts, count, spans = dict(trial.counts), trial.taken, trial.seen
-            first, later, marks = [], NOTHING_LATER, trial.marks
+            first, later, marks, risks = [], NOTHING_LATER, trial.marks, Risks()
         left = {IN_WORDS[Redrivable(name)]: number for name, number in refused(counts).items()}
-        return Preview(kind, plan, count, spans or {}, left, first, later, marks)
+        return Preview(kind, plan, count, spans or {}, left, first, later, marks, risks)
 
     def sealed(self, preview: Preview) -> str:
         """Return a preview as the text that a form carries."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from consumer.console.letter_choice import asked_of
+from consumer.console.letter_choice import DLQ, asked_of
 from consumer.console.paths import SEE_OTHER
 from consumer.console.people import require_role
 from consumer.console.previews import (
@@ -24,17 +24,20 @@ from consumer.console.previews import (
 )
 from consumer.console.redrives import BackgroundRedrives
 from consumer.console.rendering import Page, Templates
+from consumer.console.sources import source_of
 from consumer.dlq.filter import Filter
-from consumer.dlq.options import given_of
+from consumer.dlq.options import AGAIN_WORDS, DISCARD_AGAIN_WORDS, UNKNOWN_WORDS, given_of
 from consumer.dlq.redrive.endings import redrive_json
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.progress import SENT
+from consumer.dlq.redrive.risks import AGAIN, UNKNOWN
 from consumer.dlq.redrive.session import Ending, asked_anew_since, redrives_of, stand_of
 from consumer.dlq.unfinished import is_at_work, unfinished_of
 from consumer.handlers.request import idempotency_key
 from consumer.journal.later_successes import SucceededLater
 from consumer.journal.redrive_row import RUNNING, Redrive
+from consumer.journal.redrive_rule import IN_WORDS, Redrivable
 from consumer.journal.reopening import replacement_id
 from feedback.console.printable import printable
 from feedback.errors import SettingsError
@@ -51,6 +54,16 @@ LISTS = {
     "message": "messages",
 }
 TEXTS = {"since": "since", "until": "until", "contains": "text", "key": "key"}
+# The boxes of the form of each action, and their words.
+BOXES = {
+    REDRIVE: {UNKNOWN: UNKNOWN_WORDS, AGAIN: AGAIN_WORDS},
+    DISCARD: {AGAIN: DISCARD_AGAIN_WORDS},
+}
+# The boxes that take the letters which are left for a reason.
+_TAKING = {
+    IN_WORDS[Redrivable.NO_ROW]: (UNKNOWN,),
+    IN_WORDS[Redrivable.SENT_BEFORE]: (UNKNOWN, AGAIN),
+}
 
 
 class RedrivePages:
@@ -85,20 +98,28 @@ class RedrivePages:
         asked = {name: query.get(name, "") for name in (*LISTS, *TEXTS)}
         # The others are compared whole: without a reason of blanks it would be another filter.
         asked |= {name: asked[name].strip() for name in ("id", "since", "until")}
+        asked[DLQ] = source_of(self._settings.console, query)
+        boxes = frozenset(name for name in BOXES[kind] if name in query)
         options: dict[str, Any] = {TEXTS[name]: asked[name] for name in TEXTS if asked[name]}
         options |= {LISTS[name]: [asked[name]] for name in LISTS if asked[name]}
+        options["dlqs"] = [*filter(None, [asked[DLQ]])]
         try:
             given = given_of(**options)
         except SettingsError as error:
-            return self.chosen(request, kind, asked, None, said=str(error))
+            return self.chosen(request, kind, asked, None, boxes=boxes, said=str(error))
         # The moments that are looked at: "two hours ago" is another one with each click.
         asked |= given.filter.ends()
-        if given.filter == Filter() and "all" not in request.query_params:
-            return self.chosen(request, kind, asked, None)
+        if given.filter == Filter() and not given.dlqs and "all" not in request.query_params:
+            return self.chosen(request, kind, asked, None, boxes=boxes)
         plan = RedrivePlan(
-            given.filter, given.topics, given.dlqs, deadline_s=self._settings.client.deadline_s
+            given.filter,
+            given.topics,
+            given.dlqs,
+            deadline_s=self._settings.client.deadline_s,
+            takes_unknown=UNKNOWN in boxes,
+            sends_again=AGAIN in boxes,
         )
-        return self.chosen(request, kind, asked, self._previews.of(kind, plan))
+        return self.chosen(request, kind, asked, self._previews.of(kind, plan), boxes=boxes)
 
     def chosen(
         self,
@@ -107,6 +128,7 @@ class RedrivePages:
         asked: dict[str, str] | None,
         preview: Preview | None,
         *,
+        boxes: Collection[str] = (),
         said: str = "",
         status: int = 200,
     ) -> Response:
@@ -114,6 +136,7 @@ class RedrivePages:
 
         Args:
             asked: the fields of the filter; None where they are not known any more.
+            boxes: those that are ticked.
             said: why there is none, or why it is shown again.
         """
         sealed = self._previews.sealed(preview) if preview is not None else ""
@@ -127,7 +150,10 @@ class RedrivePages:
             kept={name: one for name, one in (asked or {}).items() if one != printable(one)},
             takes_all="all" in request.query_params,
             preview=preview,
-            asks=preview is not None and asks_all_the_same(preview.later),
+            sources=("", *self._settings.console.dead_letter_topics),
+            boxes=boxes,
+            box_words=BOXES[kind],
+            offers={} if preview is None else _offers(kind, asked or {}, preview, boxes),
             sealed=sealed,
             said=said,
         )
@@ -201,6 +227,21 @@ class RedrivePages:
             was_asked=status == 409,
             refreshes=one.owner is not None,
         )
+
+
+def _offers(
+    kind: str, asked: Mapping[str, str], preview: Preview, boxes: Collection[str]
+) -> dict[str, str]:
+    """Return addresses that take letters which are left, by the reason in words."""
+    fields = {name: text for name, text in asked.items() if text}
+    everything = {} if fields else {"all": "yes"}
+    found = {}
+    for why, names in _TAKING.items():
+        taking = [name for name in names if name in BOXES[kind]]
+        if asked and taking and why in preview.left:
+            ticked = dict.fromkeys([*boxes, *taking], "yes")
+            found[why] = f"/choose/{kind}?{urlencode(fields | everything | ticked)}"
+    return found
 
 
 def _stands(one: Redrive) -> Redrive:

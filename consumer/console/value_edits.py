@@ -18,18 +18,19 @@ from starlette.responses import Response
 from consumer.console.entrance import OLD_FORM, Form
 from consumer.console.fields import confirmed_of, reason_of, request_of, require_last
 from consumer.console.previews import (
+    REDRIVE,
     REPLACE,
     Preview,
     Previews,
-    asks_all_the_same,
     change_since,
 )
-from consumer.console.redrive_pages import RedrivePages
+from consumer.console.redrive_pages import BOXES, RedrivePages
 from consumer.console.rendering import Templates
+from consumer.console.sources import all_of, source_of
 from consumer.dlq.editing import NotEditable, changes, editable, edited, value_words
 from consumer.dlq.filter import Filter
-from consumer.dlq.options import Given
 from consumer.dlq.redrive.plan import RedrivePlan, WholeValue, json_fault
+from consumer.dlq.redrive.risks import AGAIN, UNKNOWN
 from consumer.dlq.redrive.session import begin
 from consumer.dlq.report_reading import report_of
 from consumer.journal.redrive_rule import IN_WORDS, Redrivable
@@ -39,14 +40,14 @@ from feedback.errors import NotAvailable
 from feedback.settings.settings import Settings
 
 _NO_JSON = IN_WORDS[Redrivable.CANNOT_BE_SET]
-ALL = Given(Filter(), topics=frozenset(), dlqs=frozenset())
-
 _BLANK: dict[str, Any] = {
     **dict.fromkeys(("said", "why", "fault", "sealed", "command"), ""),
     "left": {},
     "changes": None,
     "later": None,
-    "asks": False,
+    "needs": {},
+    "boxes": (),
+    "box_words": BOXES[REDRIVE],
     "is_compared": False,
 }
 
@@ -75,8 +76,9 @@ class ValueEdits:
 
     def edit(self, request: Request, form: Form, by: str) -> Response:
         """Show the form with the value of a request's last letter."""
-        request_id = request_of(form)
-        report = report_of(self._settings, request_id, ALL, advance=lambda read, total: None)
+        request_id, dlq = request_of(form), source_of(self._settings.console, form)
+        given = all_of(dlq)
+        report = report_of(self._settings, request_id, given, advance=lambda read, total: None)
         if report.letters_away is not None:
             raise NotAvailable(f"its dead letters are not known: {report.letters_away}")
         if not report.letters:
@@ -88,7 +90,8 @@ class ValueEdits:
             why = str(error)
         else:
             note_look(self._settings, request_id, by=by)
-        return self._shown(request, request_id, text, why=why, status=409 if why else 200)
+        status = 409 if why else 200
+        return self._shown(request, request_id, text, dlq=dlq, why=why, status=status)
 
     def compare(self, request: Request, form: Form, by: str) -> Response:
         """Show the new value, and later requests of the same key; nothing is changed."""
@@ -101,7 +104,10 @@ class ValueEdits:
             raise HTTPException(400, str(error)) from error
         plan = RedrivePlan(
             Filter(ids=frozenset([request_id])),
+            dlqs=all_of(source_of(self._settings.console, form)).dlqs,
             deadline_s=self._settings.client.deadline_s,
+            takes_unknown=UNKNOWN in form,
+            sends_again=AGAIN in form,
             setting=WholeValue(value),
         )
         return self._compared(request, self._previews.of(REPLACE, plan), by=by)
@@ -112,7 +118,7 @@ class ValueEdits:
         reason, plan = reason_of(form), confirmed.plan
         require_last(form, _only_id(plan))
         now = self._previews.of(REPLACE, plan, within=confirmed.spans)
-        said = change_since(confirmed, now, is_said="all_the_same" in form)
+        said = change_since(confirmed, now, said=form.keys())
         if said:
             return self._compared(request, now, by=by, said=said)
         work = partial(begin, self._settings, plan, by=by, because=reason, within=confirmed.spans)
@@ -124,9 +130,13 @@ class ValueEdits:
         Args:
             said: why it is shown again, as a 409.
         """
-        request_id, value = _only_id(preview.plan), _value_of(preview.plan)
+        plan = preview.plan
+        request_id, value = _only_id(plan), _value_of(plan)
         text, status = editable(value), 409 if said else 200
-        facts: dict[str, Any] = {"left": preview.left, "is_compared": True}
+        taken = {UNKNOWN: plan.takes_unknown, AGAIN: plan.sends_again}
+        boxes = [name for name, is_taken in taken.items() if is_taken]
+        facts: dict[str, Any] = {"left": preview.left, "is_compared": True, "boxes": boxes}
+        facts["dlq"] = next(iter(plan.dlqs), "")
         if _NO_JSON in preview.left:
             facts["fault"] = json_fault(value)
         if preview.first:
@@ -138,10 +148,12 @@ class ValueEdits:
             differ = changes(was, text)
             facts |= {"changes": differ, "later": preview.later}
             if differ:
-                words = ("onceward-dlq", "redrive", *value_words(value), *self._config)
+                dlqs = (word for one in plan.dlqs for word in ("--dlq", one))
+                words = ("onceward-dlq", "redrive", *dlqs, *(f"--{name}" for name in boxes))
+                words = (*words, *value_words(value), *self._config)
                 facts |= {
                     "sealed": self._previews.sealed(preview),
-                    "asks": asks_all_the_same(preview.later),
+                    "needs": preview.needs,
                     "command": pasted(words, request_id),
                 }
         return self._shown(request, request_id, text, said=said, status=status, **facts)

@@ -14,6 +14,7 @@ import click
 from consumer.dlq.filter import Filter
 from consumer.dlq.listing import SeenNames
 from consumer.dlq.options import (
+    DISCARD_AGAIN_WORDS,
     Given,
     by_option,
     choosing_options,
@@ -84,7 +85,7 @@ class DiscardPass:
 @click.option(
     "--again",
     is_flag=True,
-    help="Also letters without a journal row that were sent back already, and may run.",
+    help=DISCARD_AGAIN_WORDS,
 )
 @by_option
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -22,6 +22,14 @@ from feedback.console.printable import printable
 from feedback.errors import ExitCode, OncewardError
 from feedback.records.envelope import check_request_id
 
+# The help of options; the console says the same.
+UNKNOWN_WORDS = (
+    "Also letters without a journal row, as of other systems. Nothing says whether such a request "
+    "has run."
+)
+AGAIN_WORDS = "Of letters without a journal row, also those that were sent back before."
+DISCARD_AGAIN_WORDS = "Also letters without a journal row that were sent back already, and may run."
+
 
 @dataclass(frozen=True, slots=True)
 class Given:

@@ -173,6 +173,13 @@ def is_sent_before(one: Candidate, actions: Sequence[Action]) -> bool:
     return times > one.redrive_count or last == ActionKind.REDRIVE
 
 
+def sent_before_count(one: Candidate, actions: Sequence[Action]) -> int:
+    """Return how often a letter without a row was sent back; 0 where that is no hindrance."""
+    if not is_sent_before(one, actions):
+        return 0
+    return sum(action.action == ActionKind.REDRIVE for action in actions)
+
+
 def is_discarded(actions: Sequence[Action], row: Row | None, *, of: int | None = None) -> bool:
     """Whether a person has closed the case of a failure.
 

@@ -26,7 +26,13 @@ from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, read, update_runs
 from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive_row import DONE
-from consumer.journal.redrive_rule import Candidate, Redrivable, Wish, decide
+from consumer.journal.redrive_rule import (
+    Candidate,
+    Redrivable,
+    Wish,
+    decide,
+    sent_before_count,
+)
 from consumer.journal.tables import redrive, request
 
 _TAKES = frozenset({ActionKind.REDRIVE, ActionKind.DISCARD})
@@ -127,10 +133,12 @@ class RedriveVerdict(NamedTuple):
 
     Args:
         row: the request as it stands now; None when it has no row.
+        sent_before: how often it was sent back, where it has no row and may still run.
     """
 
     kind: Redrivable
     row: Row | None
+    sent_before: int = 0
 
 
 def judge(
@@ -147,12 +155,13 @@ def judge(
     chosen: set[str] = set()
     judged = []
     for one in candidates:
-        row = rows.get(one.request_id)
-        kind = decide(one, row, now, actions=actions.get(one.request_id, ()), wish=wish)
+        row, of_it = rows.get(one.request_id), actions.get(one.request_id, ())
+        kind = decide(one, row, now, actions=of_it, wish=wish)
         if kind in TO_SEND:
             kind = Redrivable.DOUBLE if one.request_id in chosen else kind
             chosen.add(one.request_id)
-        judged.append(RedriveVerdict(kind, row))
+        sent_before = sent_before_count(one, of_it) if row is None else 0
+        judged.append(RedriveVerdict(kind, row, sent_before))
     return judged
 
 

@@ -328,6 +328,7 @@ class ConsoleSection(Section):
     """`[console]`: the people who may look and act at `onceward-console`."""
 
     users_file: str = ""
+    dead_letter_topics: Names = ()
     # Passwords and sessions never travel in the clear.
     url: str = Field("", pattern=r"^(https://[^\s/?#@]+/?)?$")
     session_s: Seconds = 43_200.0

@@ -12,6 +12,8 @@ import click
 
 from consumer.dlq.list_hints import asked_anew, asked_anew_lines
 from consumer.dlq.options import (
+    AGAIN_WORDS,
+    UNKNOWN_WORDS,
     Given,
     by_option,
     choosing_options,
@@ -20,7 +22,7 @@ from consumer.dlq.options import (
     require_yes,
     stopping_at_signals,
 )
-from consumer.dlq.redrive.endings import cancel, later_lines, print_ending, redrives
+from consumer.dlq.redrive.endings import cancel, later_lines, print_ending, redrives, risk_lines
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting, WholeValue
 from consumer.dlq.redrive.progress import SENT
@@ -72,14 +74,13 @@ from feedback.settings.settings import Settings
     "--unknown",
     "takes_unknown",
     is_flag=True,
-    help="Also letters without a journal row, as of other systems. Nothing says whether such a "
-    "request has run.",
+    help=UNKNOWN_WORDS,
 )
 @click.option(
     "--again",
     "sends_again",
     is_flag=True,
-    help="Of letters without a journal row, also those that were sent back before.",
+    help=AGAIN_WORDS,
 )
 @click.option(
     "--no-journal",
@@ -244,7 +245,7 @@ def _ask(settings: Settings, given: Given, ways: _Ways) -> tuple[Ending | None, 
         found = ways.rehearse(how=how)
     if not found.counts.get(SENT) or how.stopping.is_set():
         return found, None
-    for line in later_lines(found):
+    for line in (*later_lines(found), *risk_lines(found)):
         click.echo(line, err=True)
     say_source(settings, section=ways.section)
     require_yes(f"send back {counted(found.counts[SENT], 'dead letter')} ({given.words()})?")

@@ -141,6 +141,8 @@ def _lines(ending: Ending) -> list[str]:
         lines.append(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")
     lines += without_letter(ending.of_named)
     lines += _replaced_lines(ending) + later_lines(ending) + _twice_lines(ending)
+    if ending.is_trial:
+        lines += risk_lines(ending)
     if ending.untold:
         why = ending.refusal or "Redis is away"
         lines.append(f"  {why}: {ending.untold:,} clients are told by the workers")
@@ -174,6 +176,11 @@ def _twice_lines(ending: Ending) -> list[str]:
 def later_lines(ending: Ending) -> list[str]:
     """Return where later requests of the same key have succeeded, as far as it was asked."""
     return [] if ending.later is None else list(asked_anew_lines(ending.later))
+
+
+def risk_lines(ending: Ending) -> list[str]:
+    """Return which of the letters that would be sent may run twice."""
+    return [f"  {one}" for one in ending.risks.words().values()]
 
 
 def without_letter(of_named: Mapping[str, str]) -> list[str]:

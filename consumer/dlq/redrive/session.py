@@ -15,6 +15,7 @@ from consumer.dlq.redrive.loop import How, Redriving, Tools
 from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of, mark_of
+from consumer.dlq.redrive.risks import Risks
 from consumer.dlq.unfinished import is_at_work, new_owner
 from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
 from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
@@ -57,6 +58,7 @@ class Ending:
         seen: of a trial: the spans of the letters that were looked at.
         first: of a trial: the first letters that would be sent.
         marks: of a trial: the sum of `mark_of` of all of them.
+        risks: of a trial: those of them that may run twice.
     """
 
     redrive_id: str
@@ -73,6 +75,7 @@ class Ending:
     seen: OffsetSpans | None = None
     first: list[Letter] = field(default_factory=list)
     marks: int = 0
+    risks: Risks = field(default_factory=Risks)
 
     @property
     def is_trial(self) -> bool:
@@ -195,7 +198,7 @@ def rehearse(
     # One more than are asked about, so that it is seen that there are more.
     to_send: dict[str, None] = {}
     first: list[Letter] = []
-    is_cut, marks = False, 0
+    is_cut, marks, risks = False, 0, Risks()
     with opened(settings, plan) as tools:
         spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         for page in tools.letters.pages(spans):
@@ -208,6 +211,8 @@ def rehearse(
                 what = SENT if fault in TO_SEND else fault.value
                 all_letters.became(one.request_id, what)
                 marks += mark_of(candidate_of(one)) if what == SENT else 0
+                if what == SENT and found.row is None:
+                    risks.add(found.sent_before)
                 if what == SENT and len(to_send) <= MOST_ASKED:
                     to_send[one.request_id] = None
                 if what == SENT and len(first) < MOST_SHOWN:
@@ -220,7 +225,15 @@ def rehearse(
     state = STOPPED if is_cut else REHEARSED
     counts = dict(all_letters.counts)
     return Ending(
-        "", state, counts, answers.of_named, later=later, seen=spans, first=first, marks=marks
+        "",
+        state,
+        counts,
+        answers.of_named,
+        later=later,
+        seen=spans,
+        first=first,
+        marks=marks,
+        risks=risks,
     )
 
 

@@ -19,6 +19,7 @@ from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, chunk_size
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import attempt_of, sending_of
+from consumer.dlq.redrive.risks import Risks
 from consumer.dlq.redrive.sent_traces import SentTraces
 from consumer.dlq.redrive.session import REHEARSED, STOPPED, Ending
 from consumer.journal.redrive_row import DONE
@@ -106,6 +107,7 @@ def send_back(
             twice=traces.twice,
             twice_count=traces.twice_count,
             seen=spans,
+            risks=one.risks,
         )
 
 
@@ -133,6 +135,7 @@ class _Redriving:
         self._redrive_id = redrive_id
         self.answers = NamedResults(plan.filter.ids)
         self.counts = PageUnderWay(self.answers, {}, read=0, total=0)
+        self.risks = Risks()
 
     def run(self, spans: OffsetSpans, *, by: str, is_trial: bool) -> str:
         """Go through the letters; return the state at the end.
@@ -161,6 +164,7 @@ class _Redriving:
                 (is_new,) = self._own.add([one.request_id])
                 what = what if is_new else Redrivable.DOUBLE
             if what is Redrivable.SEND_UNKNOWN:
+                self.risks.add(self._kafka.traces.has(*_sending(one)))
                 yield one
             else:
                 self.counts.became(one.request_id, what.value)

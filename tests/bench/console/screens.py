@@ -7,8 +7,9 @@ from http import HTTPStatus
 
 import httpx
 
-from feedback.clock import monotonic_s
-from tests.bench.console.planting import DOUBT_EACH, Planted
+from consumer.dlq.dates import iso
+from feedback.clock import epoch_ms, monotonic_s
+from tests.bench.console.planting import DOUBT_EACH, LETTER_EACH_MS, Planted
 from tests.bench.errors import BenchError
 from tests.eventually import eventually
 
@@ -16,11 +17,15 @@ from tests.eventually import eventually
 PAGE_LIMIT_S = 60.0
 READ_WITHIN_S = 300.0
 BEING_READ = "being read"
+BARS = 'class="bars'
+MINUTE_MS = 60_000
 
 
 def screens(planted: Planted) -> Mapping[str, str]:
     """Return the paths of all screens, by the names that rows have."""
     last_doubt = planted.rows - planted.rows % DOUBT_EACH
+    quarter_ms, now_ms = planted.letters * LETTER_EACH_MS // 4, epoch_ms()
+    brushed = f"since={iso(now_ms - 3 * quarter_ms)}&until={iso(now_ms - quarter_ms)}"
     return {
         "now": "/",
         "workers": "/workers",
@@ -38,6 +43,10 @@ def screens(planted: Planted) -> Mapping[str, str]:
         "letters": "/letters",
         "letters by reason": "/letters?reason=BANK",
         "letters by topic": f"/letters?topic={planted.topic}",
+        "letters of a brushed stretch": f"/letters?{brushed}",
+        "letters of a brushed stretch by reason": f"/letters?{brushed}&reason=BANK",
+        # Another stretch with each look: none is kept from the look before.
+        "letters since so long ago": f"/letters?since={3 * quarter_ms // MINUTE_MS}m",
         "topics": "/topics",
         "actions": "/actions",
         "audit": "/audit",
@@ -68,8 +77,14 @@ def read(console: httpx.Client, path: str) -> str:
 
 
 def times_ms(console: httpx.Client, path: str, *, times: int) -> list[float]:
-    """Return how long a page took, so many times after the first."""
-    read(console, path)
+    """Return how long a page took, so many times after the first.
+
+    Raises:
+        BenchError: the console could not show it, or it counts no letters.
+    """
+    page = read(console, path)
+    if path.startswith("/letters") and BARS not in page:
+        raise BenchError(f"{path}: the page has no bars\n{page[-2000:]}")
 
     def took_ms(call: Callable[[], object]) -> float:
         began_s = monotonic_s()

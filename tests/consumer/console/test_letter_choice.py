@@ -51,3 +51,12 @@ def test_an_address_has_its_own_fields_and_those_that_a_form_has_kept() -> None:
         "topic": "a\nb\x1b",
         "exception": "",
     }
+
+
+def test_the_topic_of_another_system_is_kept_with_each_condition() -> None:
+    choice = LetterChoice(REASON, Stretch(AT), dlq="orders-dlt")
+    assert choice.source == {"dlq": "orders-dlt"} and "dlq" not in choice.narrowed
+    assert choice.words == {"dlq": "orders-dlt", **choice.narrowed}
+    of_bar = choice.of_bar(Bar(AT, 60_000, 3))
+    assert of_bar is not None and of_bar.dlq == "orders-dlt"
+    assert LetterChoice(REASON).source == {}

@@ -13,6 +13,7 @@ from consumer.journal.redrive_rule import (
     Redrivable,
     Wish,
     decide,
+    sent_before_count,
 )
 from consumer.journal.reopening import TO_SEND
 from tests.consumer.journal.samples import OTHER_SHA, SHA, row
@@ -126,6 +127,16 @@ def test_what_is_unknown_is_sent_once_for_each_failure_unless_told_otherwise() -
     assert decide(failed_again, None, NOW, actions=sent, wish=wish) is Redrivable.SEND_UNKNOWN
     taken_back = [*sent, did(ActionKind.CANCEL, redrive="other", generation=None)]
     assert decide(letter(), None, NOW, actions=taken_back, wish=wish) is Redrivable.SEND_UNKNOWN
+
+
+def test_each_sending_of_what_is_unknown_counts_unless_it_was_taken_back_or_failed_again() -> None:
+    sent = [did(ActionKind.REDRIVE, redrive="other", generation=None)]
+    assert [sent_before_count(letter(), sent * times) for times in range(3)] == [0, 1, 2]
+    assert sent_before_count(letter(redrive_count=1), sent) == 0
+    taken_back = [*sent, did(ActionKind.CANCEL, redrive="other", generation=None)]
+    assert sent_before_count(letter(), taken_back) == 0
+    # Its row was pruned since.
+    assert sent_before_count(letter(), [did(ActionKind.REDRIVE)]) == 1
 
 
 def test_what_is_unknown_is_sent_only_when_that_was_said() -> None:

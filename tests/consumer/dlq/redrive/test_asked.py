@@ -47,6 +47,7 @@ def test_what_fails_between_the_question_and_the_yes_is_not_among_its_letters(
     for _ in range(2):
         done = dlq(planted.config, *words, "--dlq", theirs, "--json")
         assert done.code == 0, done.stderr
+        assert ("without a journal row" in done.stderr) == (words[0] == "redrive")
         found = json.loads(done.stdout)
         said.append(found.get("sent", found.get("discarded")))
     assert [one.split()[2 if words[0] == "redrive" else 1] for one in asked] == ["1", "2"]

@@ -53,6 +53,11 @@ def test_it_is_sent_once_unless_told_otherwise_and_a_null_header_stays_null(
     assert redriven()["sent"] == 2 and _sent(scene, topic) == 2
     again = redriven()
     assert (again["sent"], again["refused"]) == (0, {"sent_before": 2})
+    words = ("redrive", "--dlq", theirs, *how, "--again", "--dry-run")
+    assert [one.strip() for one in scene.dlq(*words).stdout.splitlines()[1:]] == [
+        "nothing says whether 2 letters without a journal row have run",
+        "2 letters were sent back already: they may run twice",
+    ]
     assert redriven("--again")["sent"] == 2 and _sent(scene, topic) == 4
     for one in scene.records(topic):
         assert isinstance(dict(one.headers)["theirs"], NullHeader)
