@@ -164,8 +164,13 @@ def _failing(templates: Templates) -> Callable[[Request, Exception], Response]:
         # Where a server has not answered, an action may have been done all the same.
         acted = "Look before you try again" if code >= 500 else "Nothing was done"
         heading = acted if request.method == "POST" else _HEADINGS.get(code, _NOT_NOW)
+        # Of a login at a provider that did not end well: where it would have led.
+        login_for = getattr(request.state, "login_for", None)
+        if login_for is not None:
+            heading = "Nobody was logged in"
         was_sent = request.method == "POST" and code < 500
         facts = {"said": said, "code": code, "heading": heading, "was_sent": was_sent}
+        facts["login_for"] = login_for
         return templates.page(request, "fault", status=code, page=None, **facts)
 
     return failed

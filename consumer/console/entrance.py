@@ -22,8 +22,9 @@ from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 
-from consumer.console.people import ANYBODY, People, Person, TooManyLogins
+from consumer.console.people import ANYBODY, LONGEST_NAME, People, Person, TooManyLogins
 from feedback.clock import epoch_ms
+from feedback.console.printable import printable
 from feedback.errors import SettingsError
 from feedback.logs import EventLog
 from feedback.settings.sections import ConsoleSection
@@ -129,7 +130,7 @@ class Entrance:
         if name is not None:
             found = self._people.find(name)
             if found is None:
-                raise HTTPException(403, f"{name} is nobody who may use this console")
+                raise HTTPException(403, _is_nobody(name))
             return found
         session = request.session
         found = self._people.find(str(session.get("name")))
@@ -164,7 +165,7 @@ class Entrance:
         person = self._people.find(name)
         if person is None:
             self.refuse(request)
-            raise HTTPException(403, f"{name} is nobody who may use this console")
+            raise HTTPException(403, _is_nobody(name))
         self._begin(request, person)
 
     def refuse(self, request: Request) -> None:
@@ -243,6 +244,11 @@ async def form_of(request: Request) -> Form:
         raise HTTPException(400, "this is no form") from None
     # Browsers end lines of a text with both.
     return {name: value.replace("\r\n", "\n") for name, value in fields}
+
+
+def _is_nobody(name: str) -> str:
+    shown = printable(name[:LONGEST_NAME])
+    return f"{shown} is nobody who may use this console"
 
 
 def _mark(person: Person) -> str:

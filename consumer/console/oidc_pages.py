@@ -50,12 +50,14 @@ class OidcPages:
 
     def begin(self, request: Request) -> Response:
         """Lead the browser to the provider."""
+        where = _short(within(request.query_params.get("next", "")))
+        request.state.login_for = where
         with self._at_once():
             url, begun = self._client.begin(self._callback(request))
         answer = RedirectResponse(url, SEE_OTHER)
         answer.set_cookie(
             self._cookie,
-            self._kept.dumps([*begun, _short(within(request.query_params.get("next", "")))]),
+            self._kept.dumps([*begun, where]),
             max_age=MOST_S,
             secure=bool(self._section.url),
             httponly=True,
@@ -65,10 +67,12 @@ class OidcPages:
 
     def end(self, request: Request) -> Response:
         """Begin a login for the person with whom the browser comes back."""
+        request.state.login_for = "/"
         try:
             *words, where = self._kept.loads(request.cookies.get(self._cookie, ""), max_age=MOST_S)
         except BadSignature:
             raise HTTPException(403, "this login took too long, or began elsewhere") from None
+        request.state.login_for = where
         try:
             with self._at_once():
                 name = self._client.end(
@@ -76,7 +80,7 @@ class OidcPages:
                 )
         except OidcRefused as error:
             self._entrance.refuse(request)
-            raise HTTPException(403, f"nobody was logged in: {error}") from error
+            raise HTTPException(403, str(error)) from error
         self._entrance.welcome(request, name)
         answer = self._templates.page(request, "logged_in", page=None, where=where)
         answer.delete_cookie(

@@ -342,6 +342,7 @@ class ConsoleSection(Section):
     oidc_client_secret_file: str = ""
     oidc_scope: str = "openid email"
     oidc_claim: str = "email"
+    oidc_ca_file: str = ""
 
     @property
     def host(self) -> str:

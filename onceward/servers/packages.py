@@ -24,6 +24,8 @@ PACKAGES = {
     "promtool": "prometheus",
     "chromium": "chromium",
     "chromedriver": "chromium-driver",
+    "node": "nodejs",
+    "npm": "npm",
 }
 INSTALL_LIMIT_S = 900.0
 # Another installation on the same machine holds apt's own lock: wait for it.

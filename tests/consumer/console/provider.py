@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import json
 import secrets
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from joserfc import jwt
-from joserfc.jwk import KeySet, OctKey, RSAKey
+from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -23,9 +24,11 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from tests.producer_client.http.conftest import AppServer
+from tests.stack.authority import Certificate
 
 CLIENT_ID = "the console"
-CLIENT_SECRET = "s3cret: &"
+CLIENT_SECRET = "s3cret: &%41+"
+ACCESS = "an access token"
 
 
 def new_key(name: str = "first") -> RSAKey:
@@ -40,8 +43,11 @@ class Provider:
     Attributes:
         claims: of the person, beside what each token has; None leaves one out.
         metadata: in place of what it says of itself.
-        key: that signs; `published` are those that it names.
+        key: that signs; `published` are those that it names, and `strange_keys` come before them.
         algorithm: that it signs with.
+        shared: the secret of HS256.
+        says: beside code and state, as it sends a browser back.
+        told: of the person of each access token; it says so where this is not empty.
         denies: the error with which it sends each browser back; empty for none.
         codes: what was asked with each code.
         asked: the bodies of questions for tokens.
@@ -52,9 +58,13 @@ class Provider:
         default_factory=lambda: {"email": "vera@shop.example", "email_verified": True}
     )
     metadata: dict[str, Any] = field(default_factory=dict)
-    key: RSAKey = field(default_factory=new_key)
+    key: RSAKey | ECKey | OKPKey = field(default_factory=new_key)
     published: list[RSAKey] = field(default_factory=list)
+    strange_keys: list[Any] = field(default_factory=list)
     algorithm: str = "RS256"
+    shared: bytes = CLIENT_SECRET.encode() * 4
+    says: dict[str, str] = field(default_factory=dict)
+    told: dict[str, Any] = field(default_factory=dict)
     denies: str = ""
     issuer: str = ""
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -69,6 +79,7 @@ class Provider:
                 Route("/authorize", self._authorize),
                 Route("/token", self._token, methods=["POST"]),
                 Route("/keys", self._keys),
+                Route("/told", self._told),
             ]
         )
 
@@ -78,15 +89,17 @@ class Provider:
             "authorization_endpoint": f"{self.issuer}/authorize",
             "token_endpoint": f"{self.issuer}/token",
             "jwks_uri": f"{self.issuer}/keys",
-            "id_token_signing_alg_values_supported": ["RS256", "HS256", "none"],
+            "id_token_signing_alg_values_supported": [self.algorithm, "RS256", "HS256", "none"],
         }
+        if self.told:
+            said["userinfo_endpoint"] = f"{self.issuer}/told"
         return JSONResponse(said | self.metadata)
 
     def _authorize(self, request: Request) -> Response:
         given = dict(request.query_params)
         assert given["response_type"] == "code" and given["client_id"] == CLIENT_ID
         assert given["code_challenge_method"] == "S256"
-        answer = {"state": given["state"]}
+        answer = {"state": given["state"], **self.says}
         if self.denies:
             answer["error"] = self.denies
         else:
@@ -106,8 +119,7 @@ class Provider:
         if begun is None or begun["redirect_uri"] != fields["redirect_uri"]:
             return JSONResponse({"error": "invalid_grant"}, 400)
         digest = hashlib.sha256(fields["code_verifier"].encode()).digest()
-        challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
-        assert challenge == begun["code_challenge"]
+        assert _encoded(digest) == begun["code_challenge"]
         now = int(time.time())
         claims = {
             "iss": self.issuer,
@@ -119,7 +131,7 @@ class Provider:
         } | self.claims
         told = {name: one for name, one in claims.items() if one is not None}
         return JSONResponse(
-            {"access_token": "a", "token_type": "Bearer", "id_token": self._signed(told)}
+            {"access_token": ACCESS, "token_type": "Bearer", "id_token": self._signed(told)}
         )
 
     def _signed(self, claims: dict[str, Any]) -> str:
@@ -127,22 +139,37 @@ class Provider:
         if self.algorithm == "none":
             return f"{_part(header)}.{_part(claims)}."
         if self.algorithm == "HS256":
-            return jwt.encode(header, claims, OctKey.import_key(CLIENT_SECRET * 4))
+            said = f"{_part(header)}.{_part(claims)}"
+            return f"{said}.{_encoded(hmac.digest(self.shared, said.encode(), 'sha256'))}"
         return jwt.encode(header, claims, self.key, algorithms=[self.algorithm])
 
     def _keys(self, request: Request) -> Response:
-        return JSONResponse(KeySet([*(self.published or [self.key])]).as_dict(private=False))
+        own = KeySet([*(self.published or [self.key])]).as_dict(private=False)
+        return JSONResponse({"keys": [*self.strange_keys, *own["keys"]]})
+
+    def _told(self, request: Request) -> Response:
+        if request.headers.get("authorization") != f"Bearer {ACCESS}":
+            return JSONResponse({"error": "invalid_token"}, 401)
+        return JSONResponse(self.told)
 
 
 def _part(said: dict[str, Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
+    return _encoded(json.dumps(said).encode())
+
+
+def _encoded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 @contextmanager
-def provider() -> Iterator[Provider]:
-    """Yield a provider that is served."""
+def provider(certificate: Certificate | None = None) -> Iterator[Provider]:
+    """Yield a provider that is served.
+
+    Args:
+        certificate: with TLS; None for none.
+    """
     made = Provider()
-    server = AppServer(made.app())
+    server = AppServer(made.app(), certificate=certificate)
     made.issuer = str(server.http.base_url).rstrip("/")
     try:
         yield made

@@ -58,14 +58,14 @@ def visit(opened: Open, at: Provider, tmp_path: Path) -> Iterator[Visit]:
         yield made
 
 
-def go(browser: Browser, where: str = "/audit") -> httpx.Response:
+def go(browser: Browser, where: str = "/audit", *, verify: Any = True) -> httpx.Response:
     """Log in by the link of the login page, and return where the browser ends."""
     page = browser.http.get(f"/login?next={quote(where, safe='')}")
     link = f"/login/oidc?next={quote(where)}"
     assert f'href="{link}"' in page.text
     there = browser.http.get(link)
     assert there.status_code == 303, there.text
-    back = httpx.get(there.headers["location"])
+    back = httpx.get(there.headers["location"], verify=verify)
     return browser.http.get(back.headers["location"])
 
 
@@ -81,7 +81,8 @@ def test_a_person_whom_the_provider_names_comes_in_with_the_roles_of_the_file(
     assert browser.http.get("/audit").status_code == 303
     ((asked, login),) = at.asked
     told = base64.b64decode(login.removeprefix("Basic ")).decode()
-    assert told.partition(":")[2] in (CLIENT_SECRET, quote(CLIENT_SECRET, safe=""))
+    # As a form has it (RFC 6749, section 2.3.1): a provider takes it apart so.
+    assert told == f"{quote(CLIENT_ID, safe='')}:{quote(CLIENT_SECRET, safe='')}"
     assert CLIENT_SECRET not in asked.values()
 
 
@@ -103,6 +104,8 @@ def test_the_cookie_between_is_of_this_login_alone(visit: Visit, at: Provider) -
     assert browser.http.get(back).status_code == 403
 
 
+PUBLIC = new_key()
+NAMES_ITSELF = {"authorization_response_iss_parameter_supported": True}
 LIES: list[tuple[dict[str, Any], str]] = [
     ({"claims": {"email": VERA, "email_verified": False}}, "verified"),
     ({"claims": {"email": VERA}}, "verified"),
@@ -117,15 +120,23 @@ LIES: list[tuple[dict[str, Any], str]] = [
         {"claims": {"email": VERA, "email_verified": True, "aud": [CLIENT_ID, "b"], "azp": "b"}},
         "azp",
     ),
+    ({"claims": {"email": VERA, "email_verified": True, "aud": [CLIENT_ID, "b"]}}, "azp"),
+    ({"claims": {"email": VERA, "email_verified": True, "at_hash": "of another"}}, "at_hash"),
+    ({"claims": {"email": VERA, "email_verified": True, "at_hash": ["a"]}}, "does not count"),
+    ({"claims": {"email": VERA, "email_verified": True, "iat": 9_999_999_999}}, "future"),
     ({"claims": {"email": VERA, "email_verified": True, "iss": "https://b.example"}}, "iss"),
     ({"claims": {"email": VERA, "email_verified": True, "iss": None}}, "iss"),
     ({"claims": {"email": VERA, "email_verified": True, "exp": 1}}, "expired"),
     ({"claims": {"email": VERA, "email_verified": True, "exp": None}}, "exp"),
     ({"algorithm": "none"}, "does not count"),
     ({"algorithm": "HS256"}, "does not count"),
+    ({"key": PUBLIC, "algorithm": "HS256", "shared": PUBLIC.as_pem(private=False)}, "not allowed"),
     ({"published": [new_key("first")]}, "does not count"),
     ({"published": [new_key("other")]}, "does not count"),
     ({"denies": "access_denied<script>\u202e"}, "access_denied&lt;script&gt;"),
+    ({"says": {"iss": "https://b.example"}}, "has sent this browser back"),
+    ({"metadata": NAMES_ITSELF}, "has sent this browser back"),
+    ({"metadata": NAMES_ITSELF, "denies": "access_denied"}, "has sent this browser back"),
 ]
 
 
@@ -139,6 +150,9 @@ def test_what_is_no_word_of_the_provider_for_this_login_lets_nobody_in(
     refused = go(browser)
     assert refused.status_code == 403 and said in refused.text, refused.text
     assert "<script>" not in refused.text and "\u202e" not in refused.text
+    assert "Nobody was logged in" in refused.text
+    # A person may have cancelled by mistake.
+    assert 'href="/login?next=/audit"' in refused.text
     assert browser.http.get("/audit").status_code == 303
 
 
@@ -154,6 +168,9 @@ def test_another_claim_names_the_person_where_the_settings_say_so(
 def test_keys_that_the_provider_renews_count_at_once(visit: Visit, at: Provider) -> None:
     browser = visit()
     assert go(browser).status_code == 200
+    at.key = new_key("second")
+    assert go_again(browser).status_code == 200
+    # Or replaces, under the same name.
     at.key = new_key("second")
     assert go_again(browser).status_code == 200
 
@@ -177,7 +194,8 @@ def test_a_provider_that_is_away_is_named_and_passwords_still_count(
     assert away.status_code == 503 and urlsplit(at.issuer).netloc in away.text
     assert "code=" not in away.text
     gone = visit(oidc_issuer="http://127.0.0.1:1")
-    assert gone.http.get("/login/oidc").status_code == 503
+    unknown = gone.http.get("/login/oidc?next=/audit")
+    assert unknown.status_code == 503 and 'href="/login?next=/audit"' in unknown.text
     assert gone.login("vera").status_code == 303
 
 
@@ -188,6 +206,7 @@ def test_a_provider_that_is_away_is_named_and_passwords_still_count(
         {"token_endpoint": "ftp://a.example/"},
         {"jwks_uri": None},
         {"token_endpoint": "http://elsewhere.example/token"},
+        {"userinfo_endpoint": "http://elsewhere.example/me"},
         {"id_token_signing_alg_values_supported": 7},
     ],
 )

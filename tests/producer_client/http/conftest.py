@@ -28,6 +28,7 @@ from tests.kit.chromium import chromium
 from tests.producer_client.acting import Worker
 from tests.producer_client.records import records_of
 from tests.stack import Servers
+from tests.stack.authority import Certificate
 
 LIMIT_S = 30
 
@@ -44,9 +45,17 @@ class NamedByHeader:
 class AppServer:
     """An application in a thread, and a client of it."""
 
-    def __init__(self, served_app: Any, *, lifespan: Any = "auto") -> None:
+    def __init__(
+        self, served_app: Any, *, lifespan: Any = "auto", certificate: Certificate | None = None
+    ) -> None:
         config = uvicorn.Config(
-            served_app, http=BoundedHttp, ws="none", log_config=None, lifespan=lifespan
+            served_app,
+            http=BoundedHttp,
+            ws="none",
+            log_config=None,
+            lifespan=lifespan,
+            ssl_certfile=None if certificate is None else certificate.cert,
+            ssl_keyfile=None if certificate is None else certificate.key,
         )
         self._server = uvicorn.Server(config)
         listening = listen("127.0.0.1", 0, setting="port")
@@ -54,8 +63,10 @@ class AppServer:
         self._thread = threading.Thread(target=self._server.run, args=([listening],))
         self._thread.start()
         eventually(lambda: self._server.started, timeout_s=LIMIT_S)
-        url = f"http://127.0.0.1:{self.address[1]}"
-        self.http = httpx.Client(base_url=url, timeout=LIMIT_S)
+        scheme = "http" if certificate is None else "https"
+        self.http = httpx.Client(
+            base_url=f"{scheme}://127.0.0.1:{self.address[1]}", timeout=LIMIT_S
+        )
 
     def stop(self) -> None:
         """Ask it to end."""
