@@ -59,7 +59,6 @@ test-setup: setup
 	$(RUN) -m tests.stack --install
 	$(RUN) -m tests.spark_audit.jars s3a
 	$(RUN) -m tests.kit.axe
-	$(RUN) -m tests.kit.openid
 	$(RUN) -m tests.quick_starts broker
 
 .PHONY: demo

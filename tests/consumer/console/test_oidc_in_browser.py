@@ -16,7 +16,6 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from consumer.console.people import ConsoleRole, line_of
 from feedback.settings.settings import load
-from onceward.servers.errors import StackError
 from onceward.servers.ports import free_port
 from tests.consumer.console.conftest import Open
 from tests.consumer.console.people import lines
@@ -25,7 +24,7 @@ from tests.eventually import eventually
 from tests.kit.chromium import chromium
 from tests.kit.openid import CLIENT_ID, CLIENT_SECRET, openid_folder, openid_provider
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 VERA, OLGA, NEW = "vera@shop.example", "olga@shop.example", "new@shop.example"
 ROLES = {VERA: [], OLGA: [ConsoleRole.OPERATOR], NEW: [ConsoleRole.OPERATOR]}
@@ -40,10 +39,7 @@ fetch(`/act/${act}`, {method: "POST", body: new URLSearchParams({token})}).then(
 @pytest.fixture
 def folder() -> Path:
     """Return the folder of the provider."""
-    try:
-        return openid_folder()
-    except StackError as error:
-        pytest.skip(str(error))
+    return openid_folder()
 
 
 class AtProvider:

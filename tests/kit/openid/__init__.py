@@ -1,7 +1,6 @@
 """A certified OpenID Connect provider, `oidc-provider` of npm, and its own pages.
 
-npm fetches it once, by the hashes of its lock, and the user's cache keeps it:
-`python -m tests.kit.openid`.
+npm fetches it once, by the hashes of its lock, and the user's cache keeps it.
 """
 
 from __future__ import annotations
