@@ -295,7 +295,8 @@ def test_a_topic_of_which_kafka_does_not_answer_holds_back_no_other(refusal: Kaf
 
 
 def test_a_kafka_that_is_away_is_not_asked_of_each_topic() -> None:
-    scene, asked = Scene(topics=["mails", "payments"]), []
+    scene = Scene(topics=["mails", "payments"])
+    asked: list[object] = []
     scene.source.lose()
     scene.turn()
     scene.source.when_asked = lambda: asked.append(None)

@@ -66,7 +66,7 @@ def journal_url(sqlite_url: str) -> str:
 
 def plans(database: Database, url: str, kind: type[GroupJournal], ask: Ask) -> Iterator[str]:
     """Yield how each query of the requests is carried out now."""
-    worker = {"worker_id": "me"} if kind in (Journal, DeadLetterRows, OutcomeRows) else {}
+    worker: Any = {"worker_id": "me"} if kind in (Journal, DeadLetterRows, OutcomeRows) else {}
     asked, found = kind(url, group=GROUP, **worker), []
 
     def note(c: object, cursor: object, statement: str, parameters: Any, *rest: object) -> None:

@@ -72,7 +72,7 @@ def test_a_reopened_failure_takes_one_further_attempt_and_no_second(
     journal.apply(published=[Published(name, 1, JournalState.FAILED)])
     assert kinds(journal.apply(claims=[claim(name, attempt=2)])) == [VerdictKind.ANSWERED]
     before_ms = now_ms_of(database)
-    ((kind, row),) = reopen(work, name)
+    ((kind, row, _),) = reopen(work, name)
     assert kind is Redrivable.SEND and row is not None
     assert (row.state, row.resend, row.attempt, row.generation) == (JournalState.FAILED, True, 1, 1)
     (stands,) = database.query("SELECT * FROM onceward_request WHERE request_id = :n", n=name)
@@ -161,7 +161,7 @@ def test_a_replaced_failure_is_closed_and_both_are_noted(
     journal: Journal, work: RedriveWork, database: Database
 ) -> None:
     name = fail(journal)
-    ((kind, row),) = reopen(work, name, replaces=True)
+    ((kind, row, _),) = reopen(work, name, replaces=True)
     assert kind is Redrivable.SEND and row is not None and not row.resend
     new = replacement_id("mine", name)
     assert new != replacement_id("other", name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from contextlib import ExitStack
@@ -9,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from onceward.dev import claims
 from onceward.dev.claims import AnotherSession, claimed
 
 
@@ -42,7 +42,8 @@ def test_who_opened_the_file_before_it_was_removed_takes_the_next_one(
 ) -> None:
     first = ExitStack()
     first.enter_context(claimed(path, subject="it"))
-    lock, opened = claims.fcntl.flock, []
+    lock = fcntl.flock
+    opened: list[int] = []
 
     def end_the_first(file: int, how: int) -> None:
         if not opened:
@@ -50,7 +51,7 @@ def test_who_opened_the_file_before_it_was_removed_takes_the_next_one(
             first.close()
         lock(file, how)
 
-    monkeypatch.setattr(claims.fcntl, "flock", end_the_first)
+    monkeypatch.setattr(fcntl, "flock", end_the_first)
     with claimed(path, subject="it"):
         assert opened
         monkeypatch.undo()
@@ -70,7 +71,9 @@ def test_whoever_removes_the_file_by_hand_loses_nothing_of_another_one(path: Pat
 
 
 def test_of_many_that_come_and_go_at_once_never_two_hold_it(path: Path) -> None:
-    inside, most, held = [], [], []
+    inside: list[None] = []
+    most: list[int] = []
+    held: list[None] = []
 
     def come_and_go() -> None:
         for _ in range(200):

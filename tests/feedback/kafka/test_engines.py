@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from feedback.kafka import engines
@@ -23,8 +25,10 @@ def test_a_preferred_library_is_chosen_where_it_has_all_settings(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str], name: str
 ) -> None:
     monkeypatch.setattr(engines, "PREFERRED", "confluent")
-    login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"} if given else {}
-    login |= {"sasl_plain_username": "u", "sasl_plain_password": "p"} if given else {}
+    login: dict[str, Any] = {}
+    if given:
+        login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+        login |= {"sasl_plain_username": "u", "sasl_plain_password": "p"}
     settings = KafkaSection.model_construct(**(login | given))
     assert engine_of(settings).name == name
 

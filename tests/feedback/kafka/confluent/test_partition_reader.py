@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -35,7 +36,7 @@ def reader(anew: FakeAnew, monkeypatch: pytest.MonkeyPatch) -> Iterator[Confluen
 def test_a_record_that_cannot_be_read_anew_costs_none_behind_it(
     reader: ConfluentReader, anew: FakeAnew
 ) -> None:
-    consumer = reader._consumer
+    consumer: Any = reader._consumer
     assert isinstance(consumer, FakeConsumer)
     consumer.logs[PLACE] = [FakeMessage(at, is_odd=at == 1) for at in range(4)]
     anew.answers = {1: KafkaFault("away")}
@@ -50,7 +51,7 @@ def test_a_record_that_cannot_be_read_anew_costs_none_behind_it(
 def test_a_position_that_cannot_be_set_back_yet_costs_no_record(
     reader: ConfluentReader, anew: FakeAnew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consumer = reader._consumer
+    consumer: Any = reader._consumer
     assert isinstance(consumer, FakeConsumer)
     consumer.logs[PLACE] = [FakeMessage(at, is_odd=at == 0) for at in range(3)]
     anew.answers = {0: KafkaFault("away")}
@@ -71,7 +72,7 @@ def test_a_position_that_cannot_be_set_back_yet_costs_no_record(
 def test_nothing_behind_a_corrupt_batch_is_handed_out_until_that_can_be_read(
     reader: ConfluentReader,
 ) -> None:
-    consumer = reader._consumer
+    consumer: Any = reader._consumer
     assert isinstance(consumer, FakeConsumer)
     whole = [FakeMessage(at) for at in range(4)]
     corrupt = FakeMessage(1, error=KafkaError(KafkaError._BAD_MSG))
