@@ -128,10 +128,10 @@ class ConfluentMember:
         self._standing.is_up = True
         try:
             record = record_of(message, self._anew.read)
-        except KafkaFault as error:
+        except KafkaFault as fault:
             # What is polled and follows it is dropped as well.
             self._places.go_back_to(place, message.offset())
-            self._owed.append(error)
+            self._owed.append(fault)
             return []
         self._places.note_read(place, message.offset() + 1)
         return [] if record is None else [record]
