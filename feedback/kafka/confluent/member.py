@@ -13,7 +13,7 @@ from feedback.kafka.confluent.anew import RecordsAnew
 from feedback.kafka.confluent.committing import CommittedOffsets
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
-from feedback.kafka.confluent.places import Places
+from feedback.kafka.confluent.places import MemberPlaces
 from feedback.kafka.confluent.records import record_of
 from feedback.kafka.confluent.standing import Standing, await_broker
 from feedback.kafka.confluent.topic_counts import TopicCounts
@@ -66,7 +66,7 @@ class ConfluentMember:
             self._consumer.close()
             raise
         self._offsets = CommittedOffsets(settings, self._consumer)
-        self._places = Places(settings, self._consumer)
+        self._places = MemberPlaces(settings, self._consumer)
         self._counts = TopicCounts(settings)
         if topics:
             with faults(settings):
