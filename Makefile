@@ -10,9 +10,11 @@ TOOLS_LOCK := tests/tools.lock
 unexport PYTHONDONTWRITEBYTECODE
 # These change what each of them says, asserts, and waits for, or where it finds its library.
 unexport PYTHONDEVMODE PYTHONHOME PYTHONINSPECT PYTHONOPTIMIZE PYTHONWARNINGS
-# A proxy of the network is none for servers on this machine.
+# A proxy of the network is none for servers on this machine. A `*` stands alone: there is no proxy.
+ifeq (,$(filter *,$(NO_PROXY) $(no_proxy)))
 export NO_PROXY := 127.0.0.1,localhost,$(NO_PROXY),$(no_proxy)
 export no_proxy := $(NO_PROXY)
+endif
 READY := $(VENV)/.ready
 # For ARGS with double quotes make takes a shell. That would end at a signal, and pass it on to
 # nobody: the command comes in its place.

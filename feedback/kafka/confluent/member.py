@@ -13,7 +13,7 @@ from feedback.kafka.confluent.anew import RecordsAnew
 from feedback.kafka.confluent.committing import CommittedOffsets
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
-from feedback.kafka.confluent.places import ReadPlaces
+from feedback.kafka.confluent.places import MemberPlaces
 from feedback.kafka.confluent.records import record_of
 from feedback.kafka.confluent.standing import Standing, await_broker
 from feedback.kafka.confluent.topic_counts import TopicCounts
@@ -66,7 +66,7 @@ class ConfluentMember:
             self._consumer.close()
             raise
         self._offsets = CommittedOffsets(settings, self._consumer)
-        self._places = ReadPlaces(settings, self._consumer)
+        self._places = MemberPlaces(settings, self._consumer)
         self._counts = TopicCounts(settings)
         if topics:
             with faults(settings):
@@ -128,10 +128,10 @@ class ConfluentMember:
         self._standing.is_up = True
         try:
             record = record_of(message, self._anew.read)
-        except KafkaFault as error:
+        except KafkaFault as fault:
             # What is polled and follows it is dropped as well.
             self._places.go_back_to(place, message.offset())
-            self._owed.append(error)
+            self._owed.append(fault)
             return []
         self._places.note_read(place, message.offset() + 1)
         return [] if record is None else [record]

@@ -13,7 +13,7 @@ from feedback.kafka.values import Partition
 from feedback.settings.settings import KafkaSection
 
 
-class ReadPlaces:
+class MemberPlaces:
     """Keeps librdkafka's positions where the records are that were handed out.
 
     Its position is behind every message that it gives, also of one that is dropped.

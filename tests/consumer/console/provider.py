@@ -144,8 +144,8 @@ class Provider:
         return jwt.encode(header, claims, self.key, algorithms=[self.algorithm])
 
     def _keys(self, request: Request) -> Response:
-        published: list[Any] = [*(self.published or [self.key])]
-        own = KeySet(published).as_dict(private=False)
+        named: Any = self.published or [self.key]
+        own = KeySet(named).as_dict(private=False)
         return JSONResponse({"keys": [*self.strange_keys, *own["keys"]]})
 
     def _told(self, request: Request) -> Response:

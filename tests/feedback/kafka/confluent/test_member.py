@@ -81,7 +81,6 @@ def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     heard = PartitionOwner(owner.take, owner.give_up, lambda *_: None)
     member = ConfluentMember(settings, [TOPIC], heard, anew)  # type: ignore[arg-type]
     consumer: Any = member._consumer
-    assert isinstance(consumer, FakeConsumer)
     consumer.give(PLACE)
     yield Scene(member, consumer, anew, owner)
     member.close()

@@ -64,11 +64,11 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> ConfluentProducer:
 
 def ended(producer: ConfluentProducer, *ends: KafkaError | None) -> object:
     """Return the result of a record whose tries end so."""
-    library: Any = producer._producer
-    library.ends = [*ends]
+    fake: Any = producer._producer
+    fake.ends = [*ends]
     sent = producer.send(RECORD, 0)
     producer.flush(60.0)
-    assert library.ends == []
+    assert fake.ends == []
     return sent.result(0.0)
 
 
@@ -100,7 +100,7 @@ def test_of_two_that_were_too_large_together_one_that_may_be_there_is_not_refuse
 
 
 def test_a_queue_that_is_full_refuses_no_record_for_good(producer: ConfluentProducer) -> None:
-    library: Any = producer._producer
-    library.is_full = True
+    fake: Any = producer._producer
+    fake.is_full = True
     with pytest.raises(NotAcknowledged, match="Queue full"):
         producer.send(RECORD, 0)
