@@ -277,3 +277,28 @@ def test_topics_are_counted_by_a_client_for_which_no_poll_waits(
     assert scene.member.partition_counts([TOPIC]) == {}
     SlowBroker.is_told.set()
     eventually(lambda: scene.member.partition_counts([TOPIC]) == {TOPIC: 2})
+
+
+class FileGone(SlowBroker):
+    """The first client of it finds no file of TLS."""
+
+    tries = 0
+
+    def __init__(self, properties: object) -> None:
+        super().__init__(properties)
+        FileGone.tries += 1
+        if FileGone.tries == 1:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG))
+
+
+def test_topics_are_counted_soon_where_no_client_could_be_made_at_first(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FileGone.tries = 0
+    FileGone.is_told.set()
+    monkeypatch.setattr(topic_counts, "AdminClient", FileGone, raising=False)
+    monkeypatch.setattr(topic_counts, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(topic_counts, "METADATA_MAX_AGE_MS", 10**9)
+    assert scene.member.partition_counts([TOPIC]) == {}
+    eventually(lambda: scene.member.partition_counts([TOPIC]) == {TOPIC: 2}, timeout_s=30.0)
+    assert FileGone.tries == 2
