@@ -131,7 +131,8 @@ class ConfluentReader:
             return [] if record is None else [record]
         if error.code() == KafkaError._PARTITION_EOF:
             self._heard.add(place)
-            if place in self._next:
+            # One that was reached behind a fault is not the end of what was handed out.
+            if place in self._next and place not in self._again:
                 self._next[place] = message.offset()
         elif error.code() not in _PASSED_OVER:
             found = fault_from(error, self._settings, operation=READ, topic=place[0])

@@ -37,6 +37,9 @@ class MemberPlaces:
         self._seeks: dict[Partition, int] = {}
         # Those that are to be assigned again: nobody knows where they were to begin.
         self._unbegun: set[Partition] = set()
+        # Those that librdkafka has no more, as they could not be assigned again: it would refuse
+        # to unassign them.
+        self._unassigned: set[Partition] = set()
 
     def take(self, assigned: list[Any]) -> None:
         """Read these from now on."""
@@ -59,27 +62,35 @@ class MemberPlaces:
             self._seeks.pop(one, None)
             self._unbegun.discard(one)
         if self._is_cooperative:
-            self._consumer.incremental_unassign(gone)
+            there = self._still_there(gone)
+            self._unassigned -= partitions
+            # Also of none: librdkafka waits for this call.
+            self._consumer.incremental_unassign(there)
         else:
             self._consumer.unassign()
 
     def assign_again(self, unread: Collection[Partition]) -> bool:
         """Assign these again, and those that could not begin; return whether there were any."""
-        begun_anew = self._unbegun.union(unread)
+        begun_anew = self._unbegun.union(unread, self._unassigned)
         if not begun_anew:
             return False
         wanted = begun_anew if self._is_cooperative else self.assigned
         again = [TopicPartition(*one, self._next.get(one, OFFSET_STORED)) for one in wanted]
         with faults(self._settings, operation=READ):
             if self._is_cooperative:
-                self._consumer.incremental_unassign(again)
+                self._consumer.incremental_unassign(self._still_there(again))
+                self._unassigned = begun_anew
                 self._consumer.incremental_assign(again)
+                self._unassigned = set()
             else:
                 self._consumer.assign(again)
             self._consumer.pause([TopicPartition(*one) for one in self.paused])
         # Not before: until then nothing of them is handed out.
         self._unbegun.clear()
         return True
+
+    def _still_there(self, places: Collection[Any]) -> list[Any]:
+        return [one for one in places if (one.topic, one.partition) not in self._unassigned]
 
     def may_hand_out(self, place: Partition, offset: int) -> bool:
         """Say whether a message that was polled is handed out, or is dropped."""

@@ -7,7 +7,10 @@ policy. All others are `NotAcknowledged`; a purged or expired record may have be
 
 librdkafka would try a record again by itself, and then report the last try alone: of one that was
 stored at the first, with an acknowledgement that was lost, that the topic refuses it by now. So it
-tries once, and what may be tried again is sent again here, within the flush.
+is told to try once, and what may be tried again is sent again here, within the flush. Where a
+leader says that it is none, or that there is no such partition, it tries again all the same, and
+a leader that resigns may have stored the record before. It waits before such a try: a refusal that
+is heard as late as that may be of a second one, and says nothing of the first.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ _LINGER_MS = 50
 _BATCH_BYTES = 65_536
 _BY_KEY = -1
 _REFUSED = {KafkaError.INVALID_RECORD, KafkaError.POLICY_VIOLATION}
-# The same record may be taken in a moment.
+# The same record may be taken in a moment. After LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION and
+# UNKNOWN_TOPIC_OR_PART librdkafka itself tries again: they are heard only where it gave up.
 _AGAIN = {
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
@@ -54,6 +58,9 @@ _AGAIN = {
 }
 # Between two tries, where the broker answers at once.
 _PAUSE_S = 0.1
+# librdkafka's own pause before another try, give or take a fifth of it; so soon there was only one.
+_OWN_PAUSE_MS = 1000
+_FIRST_TRY_S = 0.75 * _OWN_PAUSE_MS / 1000
 
 
 class ConfluentProducer:
@@ -82,6 +89,8 @@ class ConfluentProducer:
                     "acks": "all",
                     "max.in.flight.requests.per.connection": 1,
                     "retries": 0,
+                    "retry.backoff.ms": _OWN_PAUSE_MS,
+                    "retry.backoff.max.ms": _OWN_PAUSE_MS,
                     "message.timeout.ms": max(1, int(timeout_s * 1000)),
                     "message.max.bytes": _ANY_SIZE_BYTES,
                     "queue.buffering.max.messages": 0,
@@ -121,6 +130,7 @@ class ConfluentProducer:
         record = sent.record
         if any("\0" in name for name, _ in record.headers):
             raise RecordRefused("a header's name has a null character: librdkafka would cut it")
+        sent.began_s = monotonic_s()
         try:
             with self._faults():
                 self._producer.produce(
@@ -234,6 +244,7 @@ class _SentMessage:
 
     Attributes:
         is_known: whether its result is.
+        began_s: the monotonic time at which it was handed over last.
     """
 
     def __init__(
@@ -242,6 +253,7 @@ class _SentMessage:
         self.record = record
         self.partition = partition
         self.is_known = False
+        self.began_s = 0.0
         self._producer = producer
         self._is_alone = False
         self._may_be_there = False
@@ -252,6 +264,8 @@ class _SentMessage:
         self.is_known, self._error = True, None
         if error is None:
             return
+        if monotonic_s() - self.began_s >= _FIRST_TRY_S:
+            self._may_be_there = True
         self._error = self._producer.error_of(error, self.record.topic)
         if isinstance(self._error, RecordTooLarge) and not self._is_alone:
             if not self._producer.takes_alone(self):

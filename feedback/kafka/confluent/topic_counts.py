@@ -57,10 +57,10 @@ class TopicCounts:
         self._client = None
 
     def _ask(self, topics: Collection[str]) -> None:
-        if self._client is None:
-            self._client = AdminClient(connection(self._settings))
         for topic in topics:
             try:
+                if self._client is None:
+                    self._client = AdminClient(connection(self._settings))
                 found = self._client.list_topics(topic, timeout=_ANSWER_S).topics[topic]
             except KafkaException:
                 self._due_s = monotonic_s() + _AGAIN_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
@@ -64,12 +64,17 @@ class FakeMessage:
             raise SystemError
 
 
+def _partitions(places: list[TopicPartition]) -> set[Partition]:
+    return {(one.topic, one.partition) for one in places}
+
+
 class FakeConsumer:
     """Has one log for each partition, and a position that each message moves on.
 
     Attributes:
         logs: the messages of each partition.
         at: the next message of each partition, as an index.
+        assigned: the partitions that it has.
         committed_at: the committed offset of each.
         hands_out: how many messages have been fetched for each call, at most.
         steps: called within the next call of a name, as librdkafka calls back.
@@ -79,6 +84,7 @@ class FakeConsumer:
         self.properties = properties
         self.logs: dict[Partition, list[FakeMessage]] = {}
         self.at: dict[Partition, int] = {}
+        self.assigned: set[Partition] = set()
         self.events: list[FakeMessage] = []
         self.paused: set[Partition] = set()
         self.steps: dict[str, list[Callable[[], None]]] = {"poll": [], "consume": []}
@@ -93,8 +99,13 @@ class FakeConsumer:
 
     def give(self, *places: Partition, within: str = "poll") -> None:
         """Assign these within the next call of a name."""
-        given = [TopicPartition(*one) for one in places]
-        self.steps[within].append(lambda: self.heard["on_assign"](self, given))
+        self.steps[within].append(lambda: self._give(places))
+
+    def _give(self, places: tuple[Partition, ...]) -> None:
+        if self.properties["partition.assignment.strategy"] == "cooperative-sticky":
+            # Those that it has already are not named.
+            places = tuple(one for one in places if one not in self.assigned)
+        self.heard["on_assign"](self, [TopicPartition(*one) for one in places])
 
     def take_away(self, *places: Partition, within: str = "poll") -> None:
         """Revoke these within the next call of a name."""
@@ -103,24 +114,34 @@ class FakeConsumer:
 
     def assign(self, places: list[TopicPartition]) -> None:
         """Read these, and no others."""
-        self.at.clear()
+        self.unassign()
         self.incremental_assign(places)
 
     def incremental_assign(self, places: list[TopicPartition]) -> None:
         """Read these as well; from the committed offset, or from another one."""
+        self._refuse(KafkaError._CONFLICT, _partitions(places) & self.assigned)
+        self.assigned |= _partitions(places)
         for one in places:
             self._came.add((one.topic, one.partition))
             begin = self.committed_at if one.offset < 0 else one.offset
             self.seek(TopicPartition(one.topic, one.partition, begin))
 
     def incremental_unassign(self, places: list[TopicPartition]) -> None:
-        """Read no more of these."""
-        for one in places:
-            self.at.pop((one.topic, one.partition), None)
+        """Read no more of these; of none, if one of them is not assigned."""
+        self._refuse(KafkaError._INVALID_ARG, _partitions(places) - self.assigned)
+        self.assigned -= _partitions(places)
+        for one in _partitions(places):
+            self.at.pop(one, None)
 
     def unassign(self) -> None:
         """Read nothing."""
+        self.assigned.clear()
         self.at.clear()
+
+    @staticmethod
+    def _refuse(code: int, places: set[Partition]) -> None:
+        if places:
+            raise KafkaException(KafkaError(code))
 
     def poll(self, _: float) -> FakeMessage | None:
         """Return the next message; a callback comes first, and has librdkafka return without."""

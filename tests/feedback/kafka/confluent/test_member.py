@@ -215,15 +215,53 @@ def test_partitions_that_cannot_be_assigned_again_yet_cost_no_record(
     scene.consumer.events.append(bad)
     assert scene.polled(2) == []
 
+    poll_refused(scene, monkeypatch)
+    assert scene.polled() == [10, 11, 12, 13, 14]
+
+
+def poll_refused(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Poll while partitions cannot be assigned again."""
+
     def refuse(_: object) -> None:
         raise KafkaException(KafkaError(KafkaError._STATE))
 
     with monkeypatch.context() as patch:
         for name in ("assign", "incremental_assign"):
             patch.setattr(scene.consumer, name, refuse)
-        with pytest.raises(KafkaFault, match="_STATE"):
-            scene.member.poll(0, max_records=MOST)
-    assert scene.polled() == [10, 11, 12, 13, 14]
+        for _ in range(2):
+            with pytest.raises(KafkaFault, match="_STATE"):
+                scene.member.poll(0, max_records=MOST)
+
+
+def test_a_partition_that_could_not_be_assigned_again_is_taken_away_like_any_other(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.consumer.logs[PLACE] = log()
+    scene.consumer.events.append(FakeMessage(10, error=KafkaError(KafkaError._BAD_MSG)))
+    assert scene.polled(2) == []
+    poll_refused(scene, monkeypatch)
+    # As the statistics say of a rebalance: nothing is assigned again meanwhile.
+    scene.member._standing.is_steady = False
+    scene.consumer.take_away(PLACE)
+    assert scene.member.poll(0, max_records=MOST) == []
+    assert scene.member.assigned() == frozenset()
+    scene.consumer.give(PLACE)
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
+
+
+def test_one_that_was_left_unread_and_could_not_be_assigned_again_is_not_forgotten(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, other = PLACE, (TOPIC, 1)
+    scene.consumer.give(first, other)
+    assert scene.polled(2) == []
+    monkeypatch.setattr(member_module, "UNREAD_S", -1.0)
+    scene.member._standing._idle_since[first] = 0.0
+    poll_refused(scene, monkeypatch)
+    # Statistics have nothing of one that is not assigned; another one is unread by now.
+    scene.member._standing._idle_since = {other: 0.0}
+    scene.consumer.logs = {first: log(), other: [FakeMessage(7, other)]}
+    assert scene.polled() == [10, 11, 12, 13, 14, 7]
 
 
 def test_topics_are_counted_by_a_client_for_which_no_poll_waits(
@@ -238,3 +276,28 @@ def test_topics_are_counted_by_a_client_for_which_no_poll_waits(
     assert scene.member.partition_counts([TOPIC]) == {}
     SlowBroker.is_told.set()
     eventually(lambda: scene.member.partition_counts([TOPIC]) == {TOPIC: 2})
+
+
+class FileGone(SlowBroker):
+    """The first client of it finds no file of TLS."""
+
+    tries = 0
+
+    def __init__(self, properties: object) -> None:
+        super().__init__(properties)
+        FileGone.tries += 1
+        if FileGone.tries == 1:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG))
+
+
+def test_topics_are_counted_soon_where_no_client_could_be_made_at_first(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FileGone.tries = 0
+    FileGone.is_told.set()
+    monkeypatch.setattr(topic_counts, "AdminClient", FileGone, raising=False)
+    monkeypatch.setattr(topic_counts, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(topic_counts, "METADATA_MAX_AGE_MS", 10**9)
+    assert scene.member.partition_counts([TOPIC]) == {}
+    eventually(lambda: scene.member.partition_counts([TOPIC]) == {TOPIC: 2}, timeout_s=30.0)
+    assert FileGone.tries == 2

@@ -83,3 +83,28 @@ def test_nothing_behind_a_corrupt_batch_is_handed_out_until_that_can_be_read(
     assert [one.offset for one in reader.poll(0, max_records=9)] == [1, 2, 3]
     # Else librdkafka would not look.
     assert consumer.properties["check.crcs"] is True
+
+
+@pytest.mark.parametrize("kind", ["corrupt", "odd"])
+def test_an_end_that_is_polled_behind_a_fault_is_not_reached(
+    reader: ConfluentReader, anew: FakeAnew, kind: str
+) -> None:
+    consumer: Any = reader._consumer
+    assert isinstance(consumer, FakeConsumer)
+    corrupt = FakeMessage(12, error=KafkaError(KafkaError._BAD_MSG))
+    consumer.logs[PLACE] = [
+        *(FakeMessage(at) for at in (10, 11)),
+        corrupt if kind == "corrupt" else FakeMessage(12, is_odd=True),
+        *(FakeMessage(at) for at in (13, 14)),
+        FakeMessage(15, error=KafkaError(KafkaError._PARTITION_EOF)),
+    ]
+    anew.answers = {12: KafkaFault("away")}
+    reader.assign({PLACE: 10})
+    assert [one.offset for one in reader.poll(0, max_records=9)] == [10, 11]
+    # A scan ends where the position is that of the end.
+    assert reader.position(PLACE) == 12
+    with pytest.raises(KafkaFault):
+        reader.poll(0, max_records=9)
+    consumer.logs[PLACE][2] = FakeMessage(12)
+    assert [one.offset for one in reader.poll(0, max_records=9)] == [12, 13, 14]
+    assert reader.position(PLACE) == 15

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +11,12 @@ from confluent_kafka import KafkaError
 
 from feedback.kafka.confluent import producer as producer_module
 from feedback.kafka.confluent.producer import ConfluentProducer
-from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused
+from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
 from feedback.settings.settings import KafkaSection
 
 RECORD = Outgoing("t", 0, b"k", b"v", ())
 LOST = KafkaError(KafkaError._TRANSPORT)
+LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
 REFUSED = KafkaError(KafkaError.INVALID_RECORD)
 
 
@@ -24,11 +25,16 @@ class FakeProducer:
 
     Attributes:
         ends: the error of each try, or None.
+        takes_s: how long each try takes; 0 where nothing is said.
+        now_s: the time.
     """
 
     def __init__(self, properties: dict[str, Any]) -> None:
         assert properties["retries"] == 0
+        assert properties["retry.backoff.ms"] == properties["retry.backoff.max.ms"] == 1000
         self.ends: list[KafkaError | None] = []
+        self.takes_s: list[float] = []
+        self.now_s = 100.0
         self.is_full = False
         self._waiting: list[Callable[[Any, Any], None]] = []
 
@@ -46,6 +52,7 @@ class FakeProducer:
         """End all tries."""
         assert timeout_s >= 0, "librdkafka would wait for ever"
         while self._waiting:
+            self.now_s += self.takes_s.pop(0) if self.takes_s else 0.0
             self._waiting.pop(0)(self.ends.pop(0), None)
 
     def poll(self, _: float) -> None:
@@ -59,16 +66,21 @@ class FakeProducer:
 def producer(monkeypatch: pytest.MonkeyPatch) -> ConfluentProducer:
     """Return a producer of the fake one."""
     monkeypatch.setattr(producer_module, "Producer", FakeProducer)
-    return ConfluentProducer(KafkaSection(), 60.0)
+    made = ConfluentProducer(KafkaSection(), 60.0)
+    library: Any = made._producer
+    monkeypatch.setattr(producer_module, "monotonic_s", lambda: library.now_s)
+    return made
 
 
-def ended(producer: ConfluentProducer, *ends: KafkaError | None) -> object:
-    """Return the result of a record whose tries end so."""
-    fake: Any = producer._producer
-    fake.ends = [*ends]
+def ended(
+    producer: ConfluentProducer, *ends: KafkaError | None, takes_s: Sequence[float] = ()
+) -> object:
+    """Return the result of a record whose tries end so, and take so long."""
+    library: Any = producer._producer
+    library.ends, library.takes_s = [*ends], [*takes_s]
     sent = producer.send(RECORD, 0)
     producer.flush(60.0)
-    assert fake.ends == []
+    assert library.ends == []
     return sent.result(0.0)
 
 
@@ -95,8 +107,18 @@ def test_a_refusal_counts_at_the_first_try_alone(producer: ConfluentProducer) ->
 def test_of_two_that_were_too_large_together_one_that_may_be_there_is_not_refused(
     producer: ConfluentProducer,
 ) -> None:
-    large = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
-    assert type(ended(producer, LOST, large, large)) is NotAcknowledged
+    assert type(ended(producer, LOST, LARGE, LARGE)) is NotAcknowledged
+
+
+def test_a_refusal_as_late_as_a_try_of_librdkafka_itself_says_nothing_of_the_first(
+    producer: ConfluentProducer,
+) -> None:
+    # A resigning leader stores it, and says that it is no leader: of that nothing is heard here.
+    assert type(ended(producer, REFUSED, takes_s=[0.8])) is NotAcknowledged
+    assert type(ended(producer, LARGE, LARGE, takes_s=[0.8, 0.1])) is NotAcknowledged
+    assert type(ended(producer, LARGE, LARGE, takes_s=[0.1, 0.8])) is NotAcknowledged
+    assert type(ended(producer, REFUSED, takes_s=[0.7])) is RecordRefused
+    assert type(ended(producer, LARGE, LARGE, takes_s=[0.7, 0.7])) is RecordTooLarge
 
 
 def test_a_queue_that_is_full_refuses_no_record_for_good(producer: ConfluentProducer) -> None:
