@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,14 @@ import pytest
 from feedback.errors import NotSent, OncewardError, RedisUnavailable, SendUnknown
 from onceward import AsyncClient, Client, Request, Settings, State, handler
 from onceward.testing import MemoryService, NeverReached, NotCovered
-from onceward.testing.service import memory_service
+from onceward.testing.service import leading, memory_service
+from producer_client.http.front_door import client_of
+from producer_client.outbox import migrate
 from tests.documents import ROOT, examples
 from tests.eventually import eventually
 from tests.face import serving
 from tests.face.serving import bank
-from tests.kit.settings import environment
+from tests.kit.settings import environment, write_settings
 
 LIMIT_S = 60.0
 
@@ -177,6 +181,12 @@ def test_a_request_waits_for_a_journal_that_is_away(
     assert service.outcome(name).runs == 1
 
 
+def test_a_variable_that_the_test_removes_is_no_fault_at_the_end() -> None:
+    with leading.environment({"ONCEWARD_TEST_REMOVED": "1"}):
+        del os.environ["ONCEWARD_TEST_REMOVED"]
+    assert "ONCEWARD_TEST_REMOVED" not in os.environ
+
+
 def test_a_process_has_one_service_at_a_time(service: MemoryService) -> None:
     with pytest.raises(NotCovered, match="one at a time"):
         MemoryService(serving.charge)
@@ -188,15 +198,70 @@ def none_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_service, "_OPENED", [])
 
 
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> set[threading.Thread]:
+    """Return the threads that this one starts, and those of these: none of the shared service."""
+    found: set[threading.Thread] = set()
+    this = threading.current_thread()
+    start = threading.Thread.start
+
+    def noted(thread: threading.Thread) -> None:
+        starter = threading.current_thread()
+        if starter is this or starter in found:
+            found.add(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", noted)
+    return found
+
+
 @pytest.mark.usefixtures("none_is_shared")
-def test_it_leaves_no_thread_and_no_variable() -> None:
-    threads, variables = {*threading.enumerate()}, dict(os.environ)
+def test_it_leaves_no_thread_and_no_variable(started: set[threading.Thread]) -> None:
+    variables = dict(os.environ)
     with MemoryService(serving.charge) as alone:
         assert os.environ["ONCEWARD_REDIS__URL"] == alone.settings.redis.url
         with alone.kafka_away("refuses"):
             pass
     assert dict(os.environ) == variables
-    eventually(lambda: {*threading.enumerate()} <= threads, timeout_s=LIMIT_S)
+    assert started
+    eventually(lambda: not any(one.is_alive() for one in started), timeout_s=LIMIT_S)
+
+
+@pytest.mark.usefixtures("none_is_shared")
+def test_a_second_close_opens_nothing(started: set[threading.Thread]) -> None:
+    alone = MemoryService(serving.charge)
+    alone.close()
+    alone.close()
+    assert started
+    eventually(lambda: not any(one.is_alive() for one in started), timeout_s=LIMIT_S)
+
+
+@pytest.mark.usefixtures("none_is_shared")
+def test_an_outbox_that_a_file_names_is_written_by_nobody(tmp_path: Path, name: str) -> None:
+    theirs = f"sqlite:///{tmp_path / 'outbox.db'}"
+    migrate(theirs)
+    sections = {
+        "client": {"send_timeout_s": 5 * LIMIT_S},  # a row has a fifth of it
+        "http": {"outbox": True},
+        "outbox": {"url": theirs},
+    }
+    file = write_settings(tmp_path, sections)
+
+    async def send(settings: Settings) -> None:
+        async with client_of(settings) as client:
+            await client.send({"amount": 5}, topic="served-payments", request_id=name)
+
+    with MemoryService(serving.charge, settings=file) as alone, alone.kafka_away("refuses"):
+        asyncio.run(send(alone.settings))
+        asyncio.run(send(Settings.load(file)))
+        assert rows_of(alone.settings.outbox.url) == [name, name]
+    assert rows_of(theirs) == []
+
+
+def rows_of(outbox: str) -> list[str]:
+    """Return the ids of an outbox' rows."""
+    with closing(sqlite3.connect(outbox.removeprefix("sqlite:///"))) as connection:
+        return [one for (one,) in connection.execute("SELECT request_id FROM onceward_outbox")]
 
 
 @pytest.mark.usefixtures("none_is_shared")

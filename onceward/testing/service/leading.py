@@ -21,13 +21,14 @@ class Addresses(NamedTuple):
     kafka: str
     redis: str
     journal: str
+    outbox: str
 
 
 def leading_to(there: Addresses, given: Settings, handlers: tuple[str, ...]) -> Settings:
     """Return settings for a worker at these servers, of one child, which tells nobody outside.
 
     Args:
-        given: all else is as they say; without a journal they stay without one.
+        given: all else is as they say; without a journal or an outbox they stay without one.
         handlers: modules.
     """
     journal = given.journal
@@ -35,12 +36,16 @@ def leading_to(there: Addresses, given: Settings, handlers: tuple[str, ...]) -> 
         journal = journal.model_copy(
             update={"url": there.journal, "timeout_s": min(journal.timeout_s, JOURNAL_TIMEOUT_S)}
         )
+    outbox = given.outbox
+    if outbox.url:
+        outbox = outbox.model_copy(update={"url": there.outbox})
     worker = {"handlers": handlers, "processes": 1, "http_port": 0}
     return given.model_copy(
         update={
             "kafka": given.kafka.model_copy(update={"bootstrap_servers": there.kafka}),
             "redis": given.redis.model_copy(update={"url": there.redis, "password_file": None}),
             "journal": journal,
+            "outbox": outbox,
             "registry": RegistrySection(),
             "worker": given.worker.model_copy(update=worker),
             "alerts": AlertsSection(),
@@ -54,6 +59,7 @@ def variables(there: Addresses) -> dict[str, str]:
         "ONCEWARD_KAFKA__BOOTSTRAP_SERVERS": there.kafka,
         "ONCEWARD_REDIS__URL": there.redis,
         "ONCEWARD_JOURNAL__URL": there.journal,
+        "ONCEWARD_OUTBOX__URL": there.outbox,
     }
 
 
@@ -67,7 +73,7 @@ def environment(given: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)  # the test may have removed it
             else:
                 os.environ[name] = value
 

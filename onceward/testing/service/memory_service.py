@@ -37,6 +37,7 @@ from onceward.testing.service.leading import (
 from onceward.testing.service.redis_server import RedisInProcess
 from onceward.testing.service.running_worker import RunningWorker
 from producer_client.client import Client
+from producer_client.outbox.schema import migrate as migrate_outbox
 
 KafkaAbsence = Literal["refuses", "hangs", "loses answers"]
 SETTLE_S = 30.0
@@ -56,7 +57,7 @@ class MemoryService:
         handlers: modules by their names, or functions of modules: all handlers of these run. None:
             those of the settings.
         settings: a `Settings`, a TOML file, or None for the environment and defaults. Its addresses
-            are replaced, and alerts go nowhere.
+            are replaced, and alerts go nowhere. No relay sends the rows of an outbox.
         topics: further topics to make.
 
     Attributes:
@@ -82,6 +83,7 @@ class MemoryService:
         given = settings if isinstance(settings, Settings) else load(settings)
         modules = tuple(dict.fromkeys(map(module_of, handlers))) or given.worker.handlers
         self._read_again = 0
+        self._is_closed = False
         with ExitStack() as ends:
             folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="onceward-test-")))
             self._broker = ends.enter_context(memory_broker())
@@ -91,7 +93,9 @@ class MemoryService:
             ends.callback(self._database.close)
             self._desk = PointDesk(folder / "desk", lose_journal=self._database.go_away)
             ends.callback(self._desk.close)
-            there = Addresses(self._broker.address, self._redis.url, self._database.url)
+            outbox = f"sqlite:///{folder / 'outbox.db'}"
+            migrate_outbox(outbox)
+            there = Addresses(self._broker.address, self._redis.url, self._database.url, outbox)
             self.settings = leading_to(there, given, (*modules, _WATCHER))
             plan = ChildPlan("", "", "", "", desk=str(folder / "desk"))
             ends.enter_context(environment(variables(there) | {VARIABLE: plan.encode()}))
@@ -130,11 +134,14 @@ class MemoryService:
             self._require_reached()
 
     def close(self) -> None:
-        """Drain the worker, and forget all that was sent.
+        """Drain the worker, and forget all that was sent; nothing where it is closed already.
 
         Raises:
             OncewardError: the worker had ended before, by a fault.
         """
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._database.come_back()
         self._redis.come_back()
         self._ends.close()
@@ -184,6 +191,8 @@ class MemoryService:
     @contextmanager
     def kafka_away(self, how: KafkaAbsence = "refuses") -> Iterator[None]:
         """Let Kafka be away for clients and worker, for the length of the block.
+
+        A send ends after 0.1 s, whatever `send_timeout_s` says.
 
         Args:
             how: it refuses connections; or hangs, and does later what it was asked meanwhile; or it
