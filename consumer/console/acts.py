@@ -253,8 +253,8 @@ class Acts:
     def _require_no_other(self) -> None:
         """Return when no redrive at work sends letters once more that were sent before.
 
-        The journal does not keep two of them from the same letters, and a button may be clicked on
-        twice. One that has ended is seen in the preview.
+        A courtesy, since a button may be clicked on twice: the journal keeps each of them from what
+        the other has sent since the preview. One that has ended is seen in the preview.
         """
         with closing(redrives_of(self._settings)) as rows:
             for one in rows.latest(LISTED):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -135,7 +135,7 @@ class Previews:
             found = rehearse(self._settings, plan, how=How(), within=within)
             counts, count, spans = found.counts, found.counts.get(SENT, 0), found.seen
             first, later, marks = found.first, found.later or NOTHING_LATER, found.marks
-            risks = found.risks
+            risks, plan = found.risks, replace(plan, looked_at=found.looked_at)
         else:
             given = Given(plan.filter, plan.topics, plan.dlqs)
             trial = discard_letters(

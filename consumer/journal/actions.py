@@ -108,9 +108,14 @@ def locked_actions_of(
         rows: the requests that have a row, which is locked.
     """
     if not set(rows).issuperset(request_ids):
-        # No key of an order begins so: a lock for each letter would fill the server's table.
-        lock_names(connection, group, ["\0letters without a row"])
+        lock_unknown(connection, group)
     return actions_of(connection, group, request_ids)
+
+
+def lock_unknown(connection: Connection, group: str) -> None:
+    """Let no other transaction act on requests without a row until this one ends."""
+    # No key of an order begins so: a lock for each letter would fill the server's table.
+    lock_names(connection, group, ["\0letters without a row"])
 
 
 @lru_cache

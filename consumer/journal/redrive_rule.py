@@ -83,6 +83,7 @@ class Candidate(NamedTuple):
         generation: of the failure that it tells of, where it says so; 0 for one that never ran.
         redrive_count: how often it was sent back before.
         is_anothers: it was refused under its coordinates, for an id that it does not keep.
+        redrive_id: the last redrive that has sent it, as its headers say it; any writer may set it.
     """
 
     request_id: str
@@ -90,6 +91,7 @@ class Candidate(NamedTuple):
     payload_sha256: str
     redrive_count: int
     is_anothers: bool = False
+    redrive_id: str | None = None
 
 
 class Wish(NamedTuple):
@@ -102,6 +104,8 @@ class Wish(NamedTuple):
         takes_unknown: whether a letter without a row is sent as well.
         sends_again: whether that holds for one that was sent back before, too.
         replaces: whether a new request takes the place of each.
+        began_at: the moment before which the others have sent all that `sends_again` is about, by
+            the database's clock: a person may know of that. None in a rehearsal: it tells of all.
     """
 
     redrive_id: str
@@ -110,6 +114,7 @@ class Wish(NamedTuple):
     takes_unknown: bool = False
     replaces: bool = False
     sends_again: bool = False
+    began_at: int | None = None
 
 
 def decide(
@@ -140,7 +145,7 @@ def decide(
         return Redrivable.DISCARDED
     if one.redrive_count >= wish.max_redrives:
         return Redrivable.TOO_OFTEN
-    if row is None and is_sent_before(one, actions) and not wish.sends_again:
+    if row is None and is_sent_before(one, actions) and not _takes_sent(actions, wish):
         return Redrivable.SENT_BEFORE
     if row is None:
         return Redrivable.SEND_UNKNOWN if wish.takes_unknown else Redrivable.NO_ROW
@@ -161,16 +166,15 @@ def shown_generation(row: Row) -> int:
 def is_sent_before(one: Candidate, actions: Sequence[Action]) -> bool:
     """Whether a letter without a row was sent back already: it never had one, or it was pruned.
 
-    What fails again has a further letter, which counts the times before, and another generation.
+    What fails again has a further letter, which names the redrive that has sent it last, and
+    another generation. A count in its headers says less: others, too, may have sent it.
     """
-    unknown = [action.action for action in actions if action.generation is None]
-    times = unknown.count(ActionKind.REDRIVE) - unknown.count(ActionKind.CANCEL)
-    last = None
-    for action in actions:
-        is_of_it = action.generation is not None and action.generation == _in_row(one.generation)
-        if is_of_it and action.action in (ActionKind.REDRIVE, ActionKind.CANCEL):
-            last = action.action
-    return times > one.redrive_count or last == ActionKind.REDRIVE
+    sendings = _sendings(actions)
+    unknown = [sent for sent in sendings if None in (sent.generation, one.generation)]
+    if unknown and (one.redrive_id is None or unknown[-1].redrive_id != one.redrive_id):
+        return True
+    number = _in_row(one.generation)
+    return number is not None and any(sent.generation == number for sent in sendings)
 
 
 def sent_before_count(one: Candidate, actions: Sequence[Action]) -> int:
@@ -178,6 +182,33 @@ def sent_before_count(one: Candidate, actions: Sequence[Action]) -> int:
     if not is_sent_before(one, actions):
         return 0
     return sum(action.action == ActionKind.REDRIVE for action in actions)
+
+
+def _takes_sent(actions: Sequence[Action], wish: Wish) -> bool:
+    """Whether a redrive takes a letter without a row that was sent back before.
+
+    Not one that another has sent since it began: nobody was told of that. In the same millisecond
+    nobody knows which was first. Nor one whose row, which it has reopened itself, was pruned since.
+    """
+    if not wish.sends_again or wish.began_at is None:
+        return wish.sends_again
+    return all(
+        sent.at < wish.began_at or (sent.redrive_id, sent.generation) == (wish.redrive_id, None)
+        for sent in _sendings(actions)
+    )
+
+
+def _sendings(actions: Sequence[Action]) -> list[Action]:
+    """Return the redrives of a request that were not taken back, oldest first."""
+    left: list[Action] = []
+    for action in actions:
+        if action.action == ActionKind.REDRIVE:
+            left.append(action)
+        elif action.action == ActionKind.CANCEL:
+            # Another redrive's sending stands.
+            of = (action.redrive_id, action.generation)
+            left = [sent for sent in left if (sent.redrive_id, sent.generation) != of]
+    return left
 
 
 def is_discarded(actions: Sequence[Action], row: Row | None, *, of: int | None = None) -> bool:

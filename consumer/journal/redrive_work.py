@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from sqlalchemy import ColumnElement, Connection, insert, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 
-from consumer.journal.actions import ActionKind, Deed, note
+from consumer.journal.actions import ActionKind, Deed, lock_unknown, note
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import Contended
 from consumer.journal.finishing import mark_published
@@ -148,6 +148,19 @@ Outcome = TypeVar("Outcome")
 
 class RedriveWork(Redrives):
     """The redrives of a group, one of which is this process's; see `Redrives`."""
+
+    def moment(self) -> int:
+        """Return the database's time, between two redrives of letters without a row.
+
+        What another has sent before can be read from now on, and has an earlier time; what it sends
+        from now on has no earlier one.
+        """
+
+        def work(connection: Connection) -> int:
+            lock_unknown(connection, self._group)
+            return int(connection.execute(select(now_ms())).scalar_one())
+
+        return self._contending(work)
 
     def judge(self, candidates: Sequence[Candidate], wish: Wish) -> list[RedriveVerdict]:
         """Return the verdicts on letters; nothing is changed."""

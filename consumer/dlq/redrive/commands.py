@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
@@ -46,7 +47,6 @@ from feedback.console.contradictions import refuse_beside, refuse_beside_all
 from feedback.console.plurals import counted
 from feedback.console.progress import progress_bar
 from feedback.console.source import say_source
-from feedback.kafka.scan import OffsetSpans
 from feedback.settings.settings import Settings
 
 
@@ -177,12 +177,14 @@ def redrive(
         sends_again=sends_again,
         setting=changed,
     )
-    ways = _ways(settings, plan, by=by, because=because, is_journaled=not no_journal)
-    within = None
+    ways_of = partial(_ways, settings, by=by, because=because, is_journaled=not no_journal)
+    ways, within = ways_of(plan), None
     if not (dry_run or yes):
-        nothing, within = _ask(settings, given, ways)
-        if nothing is not None:
-            return _said(settings, nothing, as_json=as_json, section=ways.section)
+        has_some, found = _ask(settings, given, ways)
+        if found is not None and not has_some:
+            return _said(settings, found, as_json=as_json, section=ways.section)
+        if found is not None:
+            ways, within = ways_of(replace(plan, looked_at=found.looked_at)), found.seen
     with _how(rate, "looking" if dry_run else "sending back") as how:
         ending = ways.rehearse(how=how) if dry_run else ways.send(how=how, within=within)
     return _said(settings, ending, as_json=as_json, section=ways.section)
@@ -227,11 +229,11 @@ def _ways(
     return _Ways(partial(alone, is_trial=True), alone, "")
 
 
-def _ask(settings: Settings, given: Given, ways: _Ways) -> tuple[Ending | None, OffsetSpans | None]:
-    """Ask where that is needed; return the counts where there is nothing to send.
+def _ask(settings: Settings, given: Given, ways: _Ways) -> tuple[bool, Ending | None]:
+    """Ask where that is needed; say whether there is something to send, and return the counts.
 
-    Where there is, return the spans of the letters that were counted: what fails after the question
-    is none of its answer.
+    They have the spans of the letters that were counted: what fails after the question is none of
+    its answer. None where nothing was counted.
 
     One request that is named is sent without a question, but where another may have done its work.
 
@@ -240,16 +242,16 @@ def _ask(settings: Settings, given: Given, ways: _Ways) -> tuple[Ending | None, 
     """
     if given.is_one_id and ways.section:
         _ask_where_asked_anew(settings, given)
-        return None, None
+        return True, None
     with _how(None, "counting") as how:
         found = ways.rehearse(how=how)
     if not found.counts.get(SENT) or how.stopping.is_set():
-        return found, None
+        return False, found
     for line in (*later_lines(found), *risk_lines(found)):
         click.echo(line, err=True)
     say_source(settings, section=ways.section)
     require_yes(f"send back {counted(found.counts[SENT], 'dead letter')} ({given.words()})?")
-    return None, found.seen
+    return True, found
 
 
 def _said(settings: Settings, ending: Ending, *, as_json: bool, section: str = "journal") -> int:

@@ -184,7 +184,11 @@ class Redriving:
         so_far = self.progress.so_far()
         judged = self._tools.work.reopen(
             [candidate_of(one.letter) for one in ready],
-            self._plan.wish(self._stands.redrive_id, frozenset(self.progress.owed)),
+            self._plan.wish(
+                self._stands.redrive_id,
+                frozenset(self.progress.owed),
+                began_at=self._stands.started_at,
+            ),
             valid_ms=self._plan.valid_ms,
             by=self._stands.by,
             reason=self._stands.reason,

@@ -30,6 +30,8 @@ class RedrivePlan:
         takes_unknown: whether letters without a journal row are sent as well.
         sends_again: whether that holds for those that were sent back before, too.
         setting: a value to replace, or a whole new one, which makes each letter a new request.
+        looked_at: the moment before the letters were counted that a person has confirmed, by the
+            journal's clock; None where nobody was asked, or it does not matter.
     """
 
     filter: Filter
@@ -40,18 +42,23 @@ class RedrivePlan:
     takes_unknown: bool = False
     sends_again: bool = False
     setting: Setting | WholeValue | None = None
+    looked_at: int | None = None
 
     @property
     def valid_ms(self) -> int:
         """Milliseconds from the reopening to the new deadline."""
         return int(self.deadline_s * 1000)
 
-    def wish(self, redrive_id: str, owed: frozenset[str] = frozenset()) -> Wish:
+    def wish(
+        self, redrive_id: str, owed: frozenset[str] = frozenset(), *, began_at: int | None
+    ) -> Wish:
         """Return the conditions that the journal checks.
 
         Args:
             owed: requests that were reopened, and whose records Kafka does not have.
+            began_at: the start of the redrive by the journal's clock; None in a rehearsal.
         """
+        is_asked = None not in (began_at, self.looked_at)
         return Wish(
             redrive_id=redrive_id,
             owed=owed,
@@ -59,6 +66,7 @@ class RedrivePlan:
             takes_unknown=self.takes_unknown,
             sends_again=self.sends_again,
             replaces=self.setting is not None,
+            began_at=self.looked_at if is_asked else began_at,
         )
 
     def set_anew(self, letter: Letter) -> bytes | None:
@@ -99,6 +107,7 @@ class RedrivePlan:
                 "sends_again": self.sends_again,
                 "setting": None if self.setting is None else self.setting.to_json(),
             }
+            | ({} if self.looked_at is None else {"looked_at": self.looked_at})
         )
 
     @classmethod

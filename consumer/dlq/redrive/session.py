@@ -59,6 +59,7 @@ class Ending:
         first: of a trial: the first letters that would be sent.
         marks: of a trial: the sum of `mark_of` of all of them.
         risks: of a trial: those of them that may run twice.
+        looked_at: of a trial of `--again`: the moment before it; see `RedrivePlan`.
     """
 
     redrive_id: str
@@ -76,6 +77,7 @@ class Ending:
     first: list[Letter] = field(default_factory=list)
     marks: int = 0
     risks: Risks = field(default_factory=Risks)
+    looked_at: int | None = None
 
     @property
     def is_trial(self) -> bool:
@@ -172,7 +174,7 @@ def asked_anew_since(settings: Settings, redrive_id: str) -> SucceededLater:
 def _left_to_send(stands: Redrive, plan: RedrivePlan, tools: Tools) -> Iterator[str]:
     taken = frozenset(stands.unconfirmed)
     sent = tools.sent_scan.sent(stands.redrive_id, stands.marks) if taken else set()
-    wish = plan.wish(stands.redrive_id, taken - sent)
+    wish = plan.wish(stands.redrive_id, taken - sent, began_at=stands.started_at)
     spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
     for page in tools.letters.pages(resumed(spans, stands.positions)):
         chosen = [one for one in page.letters if plan.filter.takes(one)]
@@ -194,12 +196,13 @@ def rehearse(
     """
     answers = NamedResults(plan.filter.ids)
     all_letters = PageUnderWay(answers, {}, read=0, total=0)
-    wish = plan.wish("")
+    wish = plan.wish("", began_at=None)
     # One more than are asked about, so that it is seen that there are more.
     to_send: dict[str, None] = {}
     first: list[Letter] = []
     is_cut, marks, risks = False, 0, Risks()
     with opened(settings, plan) as tools:
+        looked_at = tools.work.moment() if plan.sends_again else None
         spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         for page in tools.letters.pages(spans):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
@@ -222,18 +225,17 @@ def rehearse(
             if is_cut:
                 break
     later = asked_anew(settings, to_send)
-    state = STOPPED if is_cut else REHEARSED
-    counts = dict(all_letters.counts)
     return Ending(
         "",
-        state,
-        counts,
+        STOPPED if is_cut else REHEARSED,
+        dict(all_letters.counts),
         answers.of_named,
         later=later,
         seen=spans,
         first=first,
         marks=marks,
         risks=risks,
+        looked_at=looked_at,
     )
 
 

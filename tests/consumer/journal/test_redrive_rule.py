@@ -39,8 +39,10 @@ def letter(**changes: object) -> Candidate:
     return Candidate(**(given | changes))  # type: ignore[arg-type]
 
 
-def did(kind: ActionKind, *, redrive: str | None = None, generation: int | None = 1) -> Action:
-    return Action("a", kind.value, "zoe", 30, None, redrive, generation)
+def did(
+    kind: ActionKind, *, redrive: str | None = None, generation: int | None = 1, at: int = 30
+) -> Action:
+    return Action("a", kind.value, "zoe", at, None, redrive, generation)
 
 
 MINE = did(ActionKind.REDRIVE, redrive="mine")
@@ -123,7 +125,7 @@ def test_what_is_unknown_is_sent_once_for_each_failure_unless_told_otherwise() -
     assert decide(letter(), None, NOW, actions=sent, wish=wish) is Redrivable.SENT_BEFORE
     again = wish._replace(sends_again=True)
     assert decide(letter(), None, NOW, actions=sent, wish=again) is Redrivable.SEND_UNKNOWN
-    failed_again = letter(redrive_count=1)
+    failed_again = letter(redrive_count=1, redrive_id="other")
     assert decide(failed_again, None, NOW, actions=sent, wish=wish) is Redrivable.SEND_UNKNOWN
     taken_back = [*sent, did(ActionKind.CANCEL, redrive="other", generation=None)]
     assert decide(letter(), None, NOW, actions=taken_back, wish=wish) is Redrivable.SEND_UNKNOWN
@@ -132,11 +134,75 @@ def test_what_is_unknown_is_sent_once_for_each_failure_unless_told_otherwise() -
 def test_each_sending_of_what_is_unknown_counts_unless_it_was_taken_back_or_failed_again() -> None:
     sent = [did(ActionKind.REDRIVE, redrive="other", generation=None)]
     assert [sent_before_count(letter(), sent * times) for times in range(3)] == [0, 1, 2]
-    assert sent_before_count(letter(redrive_count=1), sent) == 0
+    assert sent_before_count(letter(redrive_count=1, redrive_id="other"), sent) == 0
     taken_back = [*sent, did(ActionKind.CANCEL, redrive="other", generation=None)]
     assert sent_before_count(letter(), taken_back) == 0
     # Its row was pruned since.
     assert sent_before_count(letter(), [did(ActionKind.REDRIVE)]) == 1
+
+
+@pytest.mark.parametrize("generation", [None, 1])
+def test_once_more_is_of_what_others_had_sent_before_it_began(generation: int | None) -> None:
+    wish = WISH._replace(takes_unknown=True, sends_again=True, began_at=50)
+    early = did(ActionKind.REDRIVE, redrive="early", generation=generation)
+    assert decide(letter(), None, NOW, actions=[early], wish=wish) is Redrivable.SEND_UNKNOWN
+    # In the same millisecond it may have been later.
+    for at, found in ((49, Redrivable.SEND_UNKNOWN), (50, Redrivable.SENT_BEFORE)):
+        other = did(ActionKind.REDRIVE, redrive="other", generation=generation, at=at)
+        actions = [early, other]
+        assert decide(letter(), None, NOW, actions=actions, wish=wish) is found
+        rehearsed = wish._replace(began_at=None)
+        assert decide(letter(), None, NOW, actions=actions, wish=rehearsed) is (
+            Redrivable.SEND_UNKNOWN
+        )
+        taken_back = did(ActionKind.CANCEL, redrive="other", generation=generation, at=51)
+        actions.append(taken_back)
+        assert decide(letter(), None, NOW, actions=actions, wish=wish) is Redrivable.SEND_UNKNOWN
+
+
+def test_once_more_that_goes_on_leaves_what_another_has_sent_since() -> None:
+    wish = Wish("mine", frozenset({"a"}), takes_unknown=True, sends_again=True, began_at=50)
+    mine = did(ActionKind.REDRIVE, redrive="mine", generation=None, at=60)
+    other = did(ActionKind.REDRIVE, redrive="other", generation=None, at=70)
+    assert decide(letter(), None, NOW, actions=[mine], wish=wish) is Redrivable.AGAIN
+    assert decide(letter(), None, NOW, actions=[mine, other], wish=wish) is Redrivable.SENT_BEFORE
+    # One that was cut off before it came to the letter.
+    assert decide(letter(), None, NOW, actions=[other], wish=wish) is Redrivable.SENT_BEFORE
+    # Its row was pruned since: nobody knows whether it has run.
+    reopened = [mine._replace(generation=1)]
+    assert decide(letter(), None, NOW, actions=reopened, wish=wish) is Redrivable.SENT_BEFORE
+
+
+def test_what_was_sent_from_elsewhere_and_failed_again_is_sent_here_once() -> None:
+    wish = WISH._replace(takes_unknown=True)
+    elsewhere = letter(generation=None, redrive_count=1, redrive_id="without a journal")
+    assert decide(elsewhere, None, NOW, actions=(), wish=wish) is Redrivable.SEND_UNKNOWN
+    sent = [did(ActionKind.REDRIVE, redrive="first", generation=None)]
+    assert decide(elsewhere, None, NOW, actions=sent, wish=wish) is Redrivable.SENT_BEFORE
+    without_id = elsewhere._replace(redrive_id=None, redrive_count=2)
+    assert decide(without_id, None, NOW, actions=sent, wish=wish) is Redrivable.SENT_BEFORE
+    failed_again = elsewhere._replace(redrive_count=2, redrive_id="first")
+    assert decide(failed_again, None, NOW, actions=sent, wish=wish) is Redrivable.SEND_UNKNOWN
+    later = [*sent, did(ActionKind.REDRIVE, redrive="second", generation=None)]
+    assert decide(failed_again, None, NOW, actions=later, wish=wish) is Redrivable.SENT_BEFORE
+
+
+def test_a_letter_of_another_system_whose_row_was_pruned_was_sent_back() -> None:
+    wish = WISH._replace(takes_unknown=True)
+    sent = [did(ActionKind.REDRIVE, redrive="other")]
+    theirs = letter(generation=None)
+    assert decide(theirs, None, NOW, actions=sent, wish=wish) is Redrivable.SENT_BEFORE
+    again = theirs._replace(redrive_count=1, redrive_id="other")
+    assert decide(again, None, NOW, actions=sent, wish=wish) is Redrivable.SEND_UNKNOWN
+
+
+def test_what_one_redrive_takes_back_another_has_sent_all_the_same() -> None:
+    wish = WISH._replace(takes_unknown=True)
+    sent = did(ActionKind.REDRIVE, redrive="first", generation=None)
+    replaced = did(ActionKind.DISCARD, redrive="second", generation=None)
+    refused = did(ActionKind.CANCEL, redrive="second", generation=None)
+    actions = [sent, replaced, refused]
+    assert decide(letter(), None, NOW, actions=actions, wish=wish) is Redrivable.SENT_BEFORE
 
 
 def test_what_is_unknown_is_sent_only_when_that_was_said() -> None:

@@ -15,6 +15,7 @@ from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import RedriveVerdict, replacement_id
 from tests.consumer.journal.conftest import Database, closing_all
 from tests.consumer.journal.samples import SHA, claim, finish, kinds, new_id, row_of
+from tests.eventually import eventually
 
 OpenWork = Callable[..., RedriveWork]
 VALID_MS = 60_000
@@ -63,6 +64,23 @@ def reopen(
         reason="open again",
         so_far=so_far or SoFar({}, {}, names, {}),
     )
+
+
+def test_once_more_leaves_what_another_redrive_has_sent_since_the_look(
+    work: RedriveWork, open_work: OpenWork
+) -> None:
+    name, other = new_id(), open_work("another")
+    other.begin("other", by="bob", reason=None, filter_text="{}", spans=SPANS)
+    looked_at = work.moment()
+    (found,) = reopen(other, name, redrive="other", takes_unknown=True)
+    assert found.kind is Redrivable.SEND_UNKNOWN
+    again = {"takes_unknown": True, "sends_again": True}
+    (found,) = reopen(work, name, began_at=looked_at, **again)
+    assert found.kind is Redrivable.SENT_BEFORE
+    sent_by_now = work.moment()
+    later = eventually(lambda: (at := work.moment()) > sent_by_now and at, timeout_s=30)
+    (found,) = reopen(work, name, began_at=later, **again)
+    assert (found.kind, found.sent_before) == (Redrivable.SEND_UNKNOWN, 1)
 
 
 def test_a_reopened_failure_takes_one_further_attempt_and_no_second(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from consumer.dlq.dialects.reading import letter_of
@@ -80,7 +82,7 @@ def test_key_value_and_the_users_headers_go_back_untouched_with_one_attempt_more
 def test_a_second_redrive_counts_on_and_says_its_own_name_once() -> None:
     first = sent(letter(), failed())
     again = letter(SENT._replace(headers=first.headers), failed(generation=2, attempt=5))
-    assert candidate_of(again) == ("a", 2, payload_sha256(b"k", b"v"), 1, False)
+    assert candidate_of(again) == ("a", 2, payload_sha256(b"k", b"v"), 1, False, "r")
     second = sent(again, failed(generation=2), redrive_id="s")
     names = [name for name, _ in second.headers]
     assert names.count("DLQ_REDRIVE_ID") == names.count("onceward-attempt") == 1
@@ -174,6 +176,23 @@ def test_hostile_numbers_are_no_attempt() -> None:
         assert attempt_of(letter_of(hostile)) == 0
 
 
+def test_once_more_is_of_what_was_sent_before_the_look_that_a_person_has_confirmed() -> None:
+    plan = RedrivePlan(Filter(), sends_again=True)
+    looked = replace(plan, looked_at=7)
+    assert (plan.wish("r", began_at=9).began_at, looked.wish("r", began_at=9).began_at) == (9, 7)
+    # A further look tells of all.
+    assert looked.wish("", began_at=None).began_at is None
+
+
+def test_a_letter_of_any_writer_names_the_redrive_that_has_sent_it() -> None:
+    theirs = Record(
+        *("their-dlq", 0, 5, 1_700_000_000_000, b"k", b"v"),
+        (("kafka_dlt-exception-fqcn", b"a.B"), ("DLQ_REDRIVE_ID", b"r\xff")),
+    )
+    assert candidate_of(letter_of(theirs)).redrive_id == "r\ufffd"
+    assert candidate_of(letter()).redrive_id is None
+
+
 def test_a_plan_survives_the_journal() -> None:
     plan = RedrivePlan(
         filter=Filter(ids=frozenset({"a", "b"}), since_ms=5),
@@ -185,6 +204,8 @@ def test_a_plan_survives_the_journal() -> None:
         setting=Setting.parse("/a/b=5"),
     )
     assert RedrivePlan.from_json(plan.to_json()) == plan
+    looked = replace(plan, looked_at=7)
+    assert RedrivePlan.from_json(looked.to_json()) == looked
     assert RedrivePlan.from_json(RedrivePlan(Filter()).to_json()) == RedrivePlan(Filter())
 
 
