@@ -122,7 +122,7 @@ def test_a_refusal_as_late_as_a_try_of_librdkafka_itself_says_nothing_of_the_fir
 
 
 def test_a_queue_that_is_full_refuses_no_record_for_good(producer: ConfluentProducer) -> None:
-    fake: Any = producer._producer
-    fake.is_full = True
+    library: Any = producer._producer
+    library.is_full = True
     with pytest.raises(NotAcknowledged, match="Queue full"):
         producer.send(RECORD, 0)
