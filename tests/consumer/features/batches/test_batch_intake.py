@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,8 +61,9 @@ class Batches(BatchIntake):
             for one in records
         ]
 
-    def _accepted(self, received: list[Any]) -> list[Any]:
-        return received
+    @contextmanager
+    def _accepting(self, received: Sequence[Any]) -> Iterator[list[Any]]:
+        yield [*received]
 
     def ends(self, source: KafkaSource) -> bool:
         """Take a turn; return whether the batch has ended, and its offsets are committed."""

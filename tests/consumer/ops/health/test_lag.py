@@ -124,6 +124,7 @@ def test_the_mark_of_a_transactions_end_does_not_wait_when_all_is_read(
     stage = make_stage()
     topic = stage.topics["work"]
     worker = watch(stage, kafka={"client": client})
+    worker.says("ready", 200)
     with Transactions(servers.kafka) as foreign:
         foreign.write(topic, b"{}")
         foreign.commit()
@@ -135,6 +136,7 @@ def test_the_mark_of_a_transactions_end_does_not_wait_when_all_is_read(
     assert worker.process.stop() == 0
     # The next one begins before the marks, and reads no record.
     worker = watch(stage, kafka={"client": client})
+    worker.says("ready", 200)
     eventually(lambda: shown(worker, stage) == 0, timeout_s=60, what="a lag of none")
     assert behind(stage, servers, 1) == 3
 
