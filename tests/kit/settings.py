@@ -16,7 +16,7 @@ Sections = Mapping[str, Mapping[str, Any]]
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """Return the environment without the settings that it names, with these in their place.
+    """Return the environment without the settings and the width that it names, with these settings.
 
     The library for Kafka stays as it is chosen.
     """
@@ -25,6 +25,8 @@ def environment(**settings: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("ONCEWARD_") or name == KAFKA_CLIENT
     }
+    # pytest's processes beside each other have one, to which pages would be cut.
+    kept.pop("COLUMNS", None)
     return kept | settings
 
 
