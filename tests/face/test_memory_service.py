@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -240,7 +241,7 @@ def test_a_second_close_opens_nothing(started: set[threading.Thread]) -> None:
 def test_an_outbox_that_a_file_names_is_written_by_nobody(tmp_path: Path, name: str) -> None:
     theirs = f"sqlite:///{tmp_path / 'outbox.db'}"
     migrate(theirs)
-    sections = {
+    sections: dict[str, dict[str, Any]] = {
         "client": {"send_timeout_s": 5 * LIMIT_S},  # a row has a fifth of it
         "http": {"outbox": True},
         "outbox": {"url": theirs},

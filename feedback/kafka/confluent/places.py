@@ -74,7 +74,7 @@ class MemberPlaces:
         begun_anew = self._unbegun.union(unread, self._unassigned)
         if not begun_anew:
             return False
-        wanted = begun_anew if self._is_cooperative else self.assigned
+        wanted: Collection[Partition] = begun_anew if self._is_cooperative else self.assigned
         again = [TopicPartition(*one, self._next.get(one, OFFSET_STORED)) for one in wanted]
         with faults(self._settings, operation=READ):
             if self._is_cooperative:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -74,7 +75,7 @@ def test_once_more_leaves_what_another_redrive_has_sent_since_the_look(
     looked_at = work.moment()
     (found,) = reopen(other, name, redrive="other", takes_unknown=True)
     assert found.kind is Redrivable.SEND_UNKNOWN
-    again = {"takes_unknown": True, "sends_again": True}
+    again: dict[str, Any] = {"takes_unknown": True, "sends_again": True}
     (found,) = reopen(work, name, began_at=looked_at, **again)
     assert found.kind is Redrivable.SENT_BEFORE
     sent_by_now = work.moment()
