@@ -38,9 +38,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let a report hold what a test has logged, whatever it was: it goes to another process."""
-    report = yield
+    try:
+        report = yield
+    except Exception:
+        # An exception of a test's own making may refuse to be shown. That would end the whole run.
+        report = failure_report.without_words(item, call)
     failure_report.add_to(report, Servers.of_environment(os.environ))
     report.sections = [
         (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections

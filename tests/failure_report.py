@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Protocol
 
 import pytest
@@ -13,6 +14,9 @@ from onceward.servers.errors import tail
 from tests.stack.servers import Servers
 
 LOG_LINES = 40
+# Modules whose exceptions say of themselves what they are.
+_TRUSTED = frozenset({"builtins", "pytest", "_pytest.outcomes", "hypothesis.errors"})
+_BEHIND = tuple(BaseException.__dict__[name] for name in ("__cause__", "__context__"))
 
 
 class Logging(Protocol):
@@ -45,6 +49,37 @@ def sections(nodeid: str, servers: Servers) -> Iterator[tuple[str, str]]:
     faults = servers.faults()
     states = {name: faults.get(name, "accepts connections") for name in servers.settings()}
     yield "servers", "\n".join(f"{name}: {state}" for name, state in states.items())
+
+
+def without_words(item: pytest.Item, call: pytest.CallInfo[None]) -> pytest.TestReport:
+    """Return the report of a failure that pytest could not show: its classes and its frames."""
+    error, lines = (call.excinfo.value, [*_frames(call.excinfo.tb)]) if call.excinfo else (None, [])
+    while error is not None:
+        # Not by the error itself: it may answer by another one.
+        kind = type(error)
+        said = BaseException.__repr__(error) if kind.__module__ in _TRUSTED else ""
+        lines.append(f"{type.__dict__['__name__'].__get__(kind)} {said}".rstrip())
+        error = next(filter(None, (one.__get__(error) for one in _BEHIND)), None)
+        if len(lines) > LOG_LINES:
+            break
+    return pytest.TestReport(
+        item.nodeid,
+        item.location,
+        {},
+        "failed",
+        "\n".join(["pytest could not show this failure", *lines]),
+        call.when,
+        duration=call.duration,
+        start=call.start,
+        stop=call.stop,
+    )
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[str]:
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        yield f"{code.co_filename}:{traceback.tb_lineno} {code.co_name}"
+        traceback = traceback.tb_next
 
 
 def add_to(report: pytest.TestReport, servers: Servers) -> None:

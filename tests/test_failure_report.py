@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from onceward.servers.ports import HOST, free_port
 from tests.failure_report import sections, show_on_failure
 from tests.stack import Servers
+
+pytest_plugins = ["pytester"]
 
 
 @dataclass(frozen=True)
@@ -38,3 +42,29 @@ def test_a_process_that_nothing_refers_to_is_not_shown(tmp_path: Path) -> None:
     show_on_failure(process)
     del process
     assert "log of worker-9.log" not in dict(sections("t", Servers()))
+
+
+def test_a_failure_that_cannot_be_shown_is_one_of_its_test_alone(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("from tests.conftest import pytest_runtest_makereport  # noqa: F401")
+    pytester.makepyfile(
+        """
+class Hostile(Exception):
+    __traceback__ = "no"
+
+
+def test_a():
+    try:
+        raise Hostile
+    except Hostile:
+        raise ResourceWarning("left open")
+
+
+def test_b():
+    assert True
+"""
+    )
+    ran = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    ran.assert_outcomes(failed=1, passed=1)
+    ran.stdout.fnmatch_lines(
+        ["*could not show*", "*test_a", "ResourceWarning*left open*", "Hostile"]
+    )
