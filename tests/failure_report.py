@@ -53,6 +53,7 @@ def sections(nodeid: str, servers: Servers) -> Iterator[tuple[str, str]]:
 
 def without_words(item: pytest.Item, call: pytest.CallInfo[None]) -> pytest.TestReport:
     """Return the report of a failure that pytest could not show: its classes and its frames."""
+    assert call.when != "collect"
     error, lines = (call.excinfo.value, [*_frames(call.excinfo.tb)]) if call.excinfo else (None, [])
     while error is not None:
         # Not by the error itself: it may answer by another one.
