@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from types import MappingProxyType
@@ -183,10 +183,28 @@ class JsonFormat(logging.Formatter):
         return _as_json(line)
 
 
+class _Target(logging.StreamHandler[TextIO]):
+    """A stream of lines; a line that cannot be written changes nothing for the code that logs."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Print the fault on stderr, without its text.
+
+        The class above prints the text of each error behind it. One may be a handler's, which may
+        quote a payload, or raise another one in the middle of the run that logs it.
+        """
+        error = sys.exc_info()[1]
+        if logging.raiseExceptions and error is not None and sys.stderr is not None:
+            place = _one_line(f"{record.name}, {record.pathname}:{record.lineno}")
+            line = f"cannot log a line of {place}:\n{_stacks_of(error)}\n"
+            # Full, closed, or a pipe that nobody reads: there is nobody left to tell.
+            with suppress(OSError, ValueError):
+                sys.stderr.write(line)
+
+
 def configure(*, level: str = "INFO", stream: TextIO | None = None) -> None:
     """Send all logs to `stream` (stderr): text when it is a terminal, JSON lines otherwise."""
     stream = stream or sys.stderr
-    target = logging.StreamHandler(stream)
+    target = _Target(stream)
     target.setFormatter(TextFormat() if stream.isatty() else JsonFormat())
     root = logging.getLogger()
     root.handlers[:] = [target]

@@ -15,6 +15,7 @@ from onceward.servers.kafka import SOON_MISSED, Broker
 from tests import failure_report, time_limit
 from tests.kit.compiled_once import compile_once
 from tests.kit.databases import ReusedDatabase
+from tests.kit.kept_logs import kept_logs
 from tests.selection import in_order, mark_other_databases
 from tests.stack import Servers, Stack
 from tests.stack.restartable import Restartable, restartable
@@ -44,14 +45,22 @@ def pytest_runtest_makereport(
     """Let a report hold what a test has logged, whatever it was: it goes to another process."""
     try:
         report = yield
-    except Exception:
-        # An exception of a test's own making may refuse to be shown. That would end the whole run.
+    except BaseException:
+        # An exception of a test's own making may refuse to be shown, by any other one. That would
+        # end the whole run.
         report = failure_report.without_words(item, call)
     failure_report.add_to(report, Servers.of_environment(os.environ))
     report.sections = [
         (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections
     ]
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Put the logs back: a command that a test calls in its own process configures them."""
+    with kept_logs():
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -16,6 +16,7 @@ from tests.stack.servers import Servers
 LOG_LINES = 40
 # Modules whose exceptions say of themselves what they are.
 _TRUSTED = frozenset({"builtins", "pytest", "_pytest.outcomes", "hypothesis.errors"})
+_OF_A_CLASS = ("__name__", "__module__")
 _BEHIND = tuple(BaseException.__dict__[name] for name in ("__cause__", "__context__"))
 
 
@@ -56,10 +57,10 @@ def without_words(item: pytest.Item, call: pytest.CallInfo[None]) -> pytest.Test
     assert call.when != "collect"
     error, lines = (call.excinfo.value, [*_frames(call.excinfo.tb)]) if call.excinfo else (None, [])
     while error is not None:
-        # Not by the error itself: it may answer by another one.
-        kind = type(error)
-        said = BaseException.__repr__(error) if kind.__module__ in _TRUSTED else ""
-        lines.append(f"{type.__dict__['__name__'].__get__(kind)} {said}".rstrip())
+        # Not by the error or its class themselves: they may answer by another error.
+        name, module = (type.__dict__[key].__get__(type(error)) for key in _OF_A_CLASS)
+        is_trusted = type(module) is str and module in _TRUSTED
+        lines.append(f"{name} {BaseException.__repr__(error) if is_trusted else ''}".rstrip())
         error = next(filter(None, (one.__get__(error) for one in _BEHIND)), None)
         if len(lines) > LOG_LINES:
             break

@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from hypothesis import given
 
 from onceward.servers.ports import HOST, free_port
-from tests.failure_report import sections, show_on_failure
+from tests.failure_report import sections, show_on_failure, without_words
+from tests.hostile import exceptions
 from tests.stack import Servers
 
 pytest_plugins = ["pytester"]
@@ -44,11 +48,32 @@ def test_a_process_that_nothing_refers_to_is_not_shown(tmp_path: Path) -> None:
     assert "log of worker-9.log" not in dict(sections("t", Servers()))
 
 
+@given(exceptions())
+def test_whatever_cannot_be_shown_is_named_with_its_frames(error: BaseException) -> None:
+    def fail() -> None:
+        try:
+            raise error
+        except BaseException:
+            raise ResourceWarning("left open") from None
+
+    call = pytest.CallInfo.from_call(fail, "call")
+    item = SimpleNamespace(nodeid="t", location=("t.py", 1, "t"))
+    lines = str(without_words(cast(pytest.Item, item), call).longrepr).splitlines()
+    assert any(line.endswith(" fail") for line in lines)
+    assert "ResourceWarning ResourceWarning('left open')" in lines
+
+
 def test_a_failure_that_cannot_be_shown_is_one_of_its_test_alone(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("from tests.conftest import pytest_runtest_makereport  # noqa: F401")
     pytester.makepyfile(
         """
-class Hostile(Exception):
+class Meta(type):
+    @property
+    def __module__(cls):
+        raise SystemExit
+
+
+class Hostile(Exception, metaclass=Meta):
     __traceback__ = "no"
 
 

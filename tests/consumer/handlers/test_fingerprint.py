@@ -115,6 +115,8 @@ def work(request):
     gate = request.json().get("gate")
     if gate:
         pathlib.Path(gate).read_text()
+
+pathlib.Path(__file__).with_name(f"read-by-{{os.getpid()}}").touch()
 """
 
 
@@ -127,7 +129,8 @@ def test_a_worker_whose_files_were_changed_finishes_what_runs_and_ends_with_the_
     config = stage.config(worker={"handlers": ["deployed_handlers"], "processes": 2})
     worker = stage.start_as({"PYTHONPATH": str(tmp_path)}, config=config)
     worker.told("worker.started")
-    eventually(lambda: len(worker.children()) == 2, timeout_s=30)
+    # A child that reads the file after the change ends by itself, and nobody can kill it.
+    eventually(lambda: _readers(tmp_path, worker.children()) == 2, timeout_s=30)
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     sent = stage.produce(b'{"gate": "%s"}' % str(gate).encode())
@@ -140,6 +143,10 @@ def test_a_worker_whose_files_were_changed_finishes_what_runs_and_ends_with_the_
     assert "the handlers' files were changed while this worker ran" in worker.tail
     assert stage.final(sent.coordinates_id).state == "SUCCEEDED"
     assert stage.row(sent.coordinates_id)["effect_kind"] == "marked"  # type: ignore[index]
+
+
+def _readers(folder: Path, children: list[int]) -> int:
+    return sum((folder / f"read-by-{pid}").exists() for pid in children)
 
 
 def _kill_the_idle_one(children: list[int], gate: Path) -> bool:

@@ -3,7 +3,7 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
+import sys
 
 import pytest
 
@@ -25,16 +25,6 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def as_it_was() -> Iterator[None]:
-    root, kafka = logging.getLogger(), logging.getLogger("kafka")
-    before = root.handlers[:], root.level, kafka.level
-    yield
-    root.handlers[:] = before[0]
-    root.setLevel(before[1])
-    kafka.setLevel(before[2])
 
 
 @pytest.fixture
@@ -168,6 +158,44 @@ def test_what_a_handler_raised_is_logged_without_its_text(stream: io.StringIO) -
     text = stream.getvalue()
     assert all(word in text for word in ("handler.raised", "KeyError", "ValueError", "test_logs"))
     assert card not in text
+
+
+def test_a_line_that_cannot_be_written_is_nothing_to_the_code_that_logs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise SystemExit(3)
+
+    card = "-".join(["4111", "1111"])
+    _configure_closed()
+    try:
+        raise Mute from KeyError(card)
+    except Mute as error:
+        log.raised("handler.raised", error, request_id="a")
+        logging.getLogger("users.own").error("%d", card)
+    told = capsys.readouterr().err
+    assert "cannot log a line of onceward.test" in told
+    assert f"cannot log a line of users.own, {__file__}:" in told
+    assert all(word in told for word in ("ValueError", "Mute", "KeyError", "TypeError"))
+    assert card not in told
+
+
+def _configure_closed() -> io.StringIO:
+    """Configure a stream that takes nothing, in the place of pytest's handlers: these raise."""
+    stream = io.StringIO()
+    configure(stream=stream)
+    stream.close()
+    return stream
+
+
+def test_there_may_be_nobody_to_tell_that_a_line_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed = _configure_closed()
+    for nobody in (closed, None):
+        monkeypatch.setattr(sys, "stderr", nobody)
+        log.error("worker.failed")
 
 
 def test_the_message_carries_the_fields_where_an_application_formats_it(
