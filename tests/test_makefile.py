@@ -87,6 +87,22 @@ def test_servers_on_this_machine_are_not_asked_through_a_proxy(
         assert {"127.0.0.1", "localhost", "bank.example"} <= {*told.split(",")}
 
 
+def test_all_clients_can_read_which_servers_need_no_proxy(environment: Path) -> None:
+    given = {"no_proxy": "[::1], fd00::/8,bank.example", "NO_PROXY": "*.corp"}
+    said, _ = make(environment, "simulate", **given).communicate(timeout=LIMIT_S)
+    for told in said.splitlines()[-2].split()[:2]:
+        assert told == "127.0.0.1,localhost,*.corp,bank.example"
+
+
+def test_a_proxy_and_a_password_stay(environment: Path) -> None:
+    kept = {"HTTPS_PROXY": "http://proxy.example:3128", "PGPASSWORD": "p", "PGPASSFILE": "f"}
+    seen = f"#!{sys.executable}\nimport os, sys\nsys.exit(not {kept}.items() <= os.environ.items())"
+    program(environment / "bin/python", seen)
+    ran = make(environment, "simulate", **kept)
+    said, _ = ran.communicate(timeout=LIMIT_S)
+    assert ran.returncode == 0, said
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -94,10 +110,23 @@ def test_servers_on_this_machine_are_not_asked_through_a_proxy(
         ("PYTHONHOME", "/nowhere"),
         ("PYTHONINSPECT", "1"),
         ("PYTHONOPTIMIZE", "2"),
+        ("PYTHONSAFEPATH", "1"),
         ("PYTHONWARNINGS", "error"),
+        ("PYTEST_ADDOPTS", "--collect-only"),
+        ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),
+        ("PYTEST_PLUGINS", "of_another_project"),
+        ("PGSSLMODE", "require"),
+        ("PGHOSTADDR", "192.0.2.1"),
+        ("SPARK_HOME", "/opt/spark-3"),
+        ("PYSPARK_PYTHON", "python2"),
+        ("HADOOP_CONF_DIR", "/etc/hadoop"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1080"),
+        ("https_proxy", "socks5h://127.0.0.1:1080"),
     ],
 )
-def test_python_runs_as_it_does_for_everybody(environment: Path, name: str, value: str) -> None:
+def test_python_and_what_it_runs_do_as_for_everybody(
+    environment: Path, name: str, value: str
+) -> None:
     seen = f"#!{sys.executable}\nimport os, sys\nsys.exit('{name}' in os.environ)"
     program(environment / "bin/python", seen)
     ran = make(environment, "simulate", **{name: value})
