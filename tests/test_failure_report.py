@@ -93,3 +93,70 @@ def test_b():
     ran.stdout.fnmatch_lines(
         ["*could not show*", "*test_a", "ResourceWarning*left open*", "Hostile"]
     )
+
+
+def test_a_teardown_that_fails_alone_says_how_it_is_repeated(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("from tests.conftest import pytest_runtest_makereport  # noqa: F401")
+    pytester.makepyfile(
+        """
+import pytest
+
+
+@pytest.fixture
+def broken():
+    yield
+    raise ValueError("too late")
+
+
+def test_a(broken):
+    pass
+
+
+def test_b(broken):
+    raise ValueError("already")
+"""
+    )
+    ran = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    ran.assert_outcomes(passed=1, failed=1, errors=2)
+    said = ran.stdout.str()
+    assert said.count("::test_a\"'") == said.count("::test_b\"'") == 1
+
+
+_ELSEWHERE = """
+from tests.conftest import (  # noqa: F401
+    pytest_handlecrashitem,
+    pytest_report_to_serializable,
+    pytest_runtest_makereport,
+)
+"""
+
+
+def test_a_failure_in_another_process_is_told_whatever_its_text(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(_ELSEWHERE)
+    pytester.makepyfile(
+        r"""
+import logging
+
+
+def test_a():
+    logging.warning("logged \udcff")
+    raise ValueError("raised \udcff")
+
+
+def test_b():
+    assert True
+"""
+    )
+    ran = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "1")
+    ran.assert_outcomes(passed=1, failed=1)
+    ran.stdout.fnmatch_lines(["*raised \\udcff", "*logged \\udcff"])
+
+
+def test_a_test_that_ends_its_process_says_how_it_is_repeated(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(_ELSEWHERE)
+    pytester.makepyfile(
+        "import os\n\n\ndef test_a():\n    os._exit(3)\n\n\ndef test_b():\n    pass\n"
+    )
+    ran = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "1")
+    ran.assert_outcomes(passed=1, failed=1)
+    ran.stdout.fnmatch_lines(["*crashed while running*::test_a'", "make test ARGS=*::test_a*"])

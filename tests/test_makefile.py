@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.failure_report import sections
+from tests.stack import Servers
+
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 60.0
 # As `make test` has it that runs this test, which is no matter of the one under test.
@@ -101,6 +104,21 @@ def test_a_proxy_and_a_password_stay(environment: Path) -> None:
     ran = make(environment, "simulate", **kept)
     said, _ = ran.communicate(timeout=LIMIT_S)
     assert ran.returncode == 0, said
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["say 'a'", 'say "a"', "$HOME", "$(HOME)", "`id`", "a\\b", r"\u00fc", "#", "%", "!", "*"],
+)
+def test_a_failing_test_is_repeated_whatever_its_name(environment: Path, name: str) -> None:
+    nodeid = f"tests/test_a.py::test_b[{name}]"
+    program(environment / "bin/python", f"#!{sys.executable}\nimport sys\nprint(sys.argv[-1])")
+    command = dict(sections(nodeid, Servers()))["to repeat it"]
+    ours = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+    said = subprocess.check_output(
+        command, shell=True, cwd=ROOT, env=ours | {"VENV": str(environment)}, text=True
+    )
+    assert said.splitlines()[-1] == nodeid
 
 
 @pytest.mark.parametrize(
