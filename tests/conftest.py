@@ -38,6 +38,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(time_limit)
 
 
+def pytest_sessionstart() -> None:
+    """Leave colours to pytest: commands under test write into files, and would obey as well."""
+    for wish in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        os.environ.pop(wish, None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
