@@ -131,11 +131,14 @@ from tests.conftest import (  # noqa: F401
 """
 
 
-def test_a_failure_in_another_process_is_told_whatever_its_text(pytester: pytest.Pytester) -> None:
+def test_in_another_process_any_text_is_told_and_the_test_that_ended_it(
+    pytester: pytest.Pytester,
+) -> None:
     pytester.makeconftest(_ELSEWHERE)
     pytester.makepyfile(
         r"""
 import logging
+import os
 
 
 def test_a():
@@ -144,19 +147,14 @@ def test_a():
 
 
 def test_b():
+    os._exit(3)
+
+
+def test_c():
     assert True
 """
     )
     ran = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "1")
-    ran.assert_outcomes(passed=1, failed=1)
+    ran.assert_outcomes(passed=1, failed=2)
     ran.stdout.fnmatch_lines(["*raised \\udcff", "*logged \\udcff"])
-
-
-def test_a_test_that_ends_its_process_says_how_it_is_repeated(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(_ELSEWHERE)
-    pytester.makepyfile(
-        "import os\n\n\ndef test_a():\n    os._exit(3)\n\n\ndef test_b():\n    pass\n"
-    )
-    ran = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "1")
-    ran.assert_outcomes(passed=1, failed=1)
-    ran.stdout.fnmatch_lines(["*crashed while running*::test_a'", "make test ARGS=*::test_a*"])
+    ran.stdout.fnmatch_lines(["*crashed while running*::test_b'", "make test ARGS=*::test_b*"])
