@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.failure_report import sections
+from tests.kit.script import write_script
 from tests.stack import Servers
 
 ROOT = Path(__file__).parents[1]
@@ -38,8 +38,8 @@ def environment(tmp_path: Path) -> Path:
     """Return a virtual environment with programs that only look at how they are started."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    program(programs / "python", f"#!{sys.executable}\n{PYTHON}")
-    program(programs / "sphinx-build", f"#!{sys.executable}\n{SPHINX}")
+    write_script(programs / "python", PYTHON)
+    write_script(programs / "sphinx-build", SPHINX)
     (tmp_path / ".ready").touch()
     return tmp_path
 
@@ -99,8 +99,8 @@ def test_all_clients_can_read_which_servers_need_no_proxy(environment: Path) -> 
 
 def test_a_proxy_and_a_password_stay(environment: Path) -> None:
     kept = {"HTTPS_PROXY": "http://proxy.example:3128", "PGPASSWORD": "p", "PGPASSFILE": "f"}
-    seen = f"#!{sys.executable}\nimport os, sys\nsys.exit(not {kept}.items() <= os.environ.items())"
-    program(environment / "bin/python", seen)
+    seen = f"import os, sys\nsys.exit(not {kept}.items() <= os.environ.items())"
+    write_script(environment / "bin/python", seen)
     ran = make(environment, "simulate", **kept)
     said, _ = ran.communicate(timeout=LIMIT_S)
     assert ran.returncode == 0, said
@@ -112,7 +112,7 @@ def test_a_proxy_and_a_password_stay(environment: Path) -> None:
 )
 def test_a_failing_test_is_repeated_whatever_its_name(environment: Path, name: str) -> None:
     nodeid = f"tests/test_a.py::test_b[{name}]"
-    program(environment / "bin/python", f"#!{sys.executable}\nimport sys\nprint(sys.argv[-1])")
+    write_script(environment / "bin/python", "import sys\nprint(sys.argv[-1])")
     command = dict(sections(nodeid, Servers()))["to repeat it"]
     ours = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
     said = subprocess.check_output(
@@ -145,15 +145,15 @@ def test_a_failing_test_is_repeated_whatever_its_name(environment: Path, name: s
 def test_python_and_what_it_runs_do_as_for_everybody(
     environment: Path, name: str, value: str
 ) -> None:
-    seen = f"#!{sys.executable}\nimport os, sys\nsys.exit('{name}' in os.environ)"
-    program(environment / "bin/python", seen)
+    seen = f"import os, sys\nsys.exit('{name}' in os.environ)"
+    write_script(environment / "bin/python", seen)
     ran = make(environment, "simulate", **{name: value})
     said, _ = ran.communicate(timeout=LIMIT_S)
     assert ran.returncode == 0, said
 
 
 def test_a_python_that_is_too_old_is_one_sentence(tmp_path: Path) -> None:
-    old = program(tmp_path / "python3.10", f"#!{sys.executable}\n{OLD}")
+    old = write_script(tmp_path / "python3.10", OLD)
     none = tmp_path / "none"
     said, _ = make(none, "setup", f"PYTHON={old}").communicate(timeout=LIMIT_S)
     assert f"{old} is Python 3.10, and 3.11 to 3.13 are supported" in said
