@@ -8,13 +8,26 @@ BUILD_LOCK := tests/build.lock
 TOOLS_LOCK := tests/tools.lock
 # Else each of some thousand processes of a test run would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
-# These change what each of them says, asserts, and waits for, or where it finds its library.
-unexport PYTHONDEVMODE PYTHONHOME PYTHONINSPECT PYTHONOPTIMIZE PYTHONWARNINGS
+# These change what each of them says, asserts, and waits for, or where it finds its library and us.
+unexport PYTHONDEVMODE PYTHONHOME PYTHONINSPECT PYTHONOPTIMIZE PYTHONSAFEPATH PYTHONWARNINGS
+# Those of other projects: options of their tests, a server or an encryption that libpq would take
+# for each connection, a Spark of another version with its Python. A password may be for a server
+# that is given.
+unexport PYTEST_ADDOPTS PYTEST_DISABLE_PLUGIN_AUTOLOAD PYTEST_PLUGINS
+unexport $(filter-out PGPASSWORD PGPASSFILE,$(filter PG%,$(.VARIABLES)))
+unexport $(filter SPARK_% PYSPARK_% HADOOP_% YARN_%,$(.VARIABLES))
 # A proxy of the network is none for servers on this machine. A `*` stands alone: there is no proxy.
+# Neither pip nor httpx goes through SOCKS, and httpx reads no range of IPv6 addresses.
+SPACE := $() $()
+COMMA := ,
+is_range = $(findstring ::,$(1))
+DIRECT := $(foreach one,$(subst $(COMMA), ,$(NO_PROXY) $(no_proxy)),$(if $(call is_range,$(one)),,$(one)))
 ifeq (,$(filter *,$(NO_PROXY) $(no_proxy)))
-export NO_PROXY := 127.0.0.1,localhost,$(NO_PROXY),$(no_proxy)
+export NO_PROXY := $(subst $(SPACE),$(COMMA),$(strip 127.0.0.1 localhost $(DIRECT)))
 export no_proxy := $(NO_PROXY)
 endif
+PROXIES := $(filter %_proxy %_PROXY,$(.VARIABLES))
+unexport $(foreach name,$(PROXIES),$(if $(filter socks%,$($(name))),$(name)))
 READY := $(VENV)/.ready
 # For ARGS with double quotes make takes a shell. That would end at a signal, and pass it on to
 # nobody: the command comes in its place.

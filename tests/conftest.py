@@ -38,22 +38,41 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(time_limit)
 
 
+def pytest_sessionstart() -> None:
+    """Leave colours to pytest: commands under test write into files, and would obey as well."""
+    for wish in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        os.environ.pop(wish, None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let a report hold what a test has logged, whatever it was: it goes to another process."""
+    """Let a report hold what somebody needs who has not seen the test."""
     try:
         report = yield
     except BaseException:
         # An exception of a test's own making may refuse to be shown, by any other one. That would
         # end the whole run.
         report = failure_report.without_words(item, call)
-    failure_report.add_to(report, Servers.of_environment(os.environ))
-    report.sections = [
-        (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections
-    ]
+    failure_report.add_to(item, report, Servers.of_environment(os.environ))
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, object, object]:
+    """Let a report go to another process, whatever a test has logged, raised or compared.
+
+    That process takes no text that is no UTF-8: it would end the whole run, and name no test.
+    """
+    return failure_report.as_utf8((yield))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport) -> None:
+    """Say how a test is repeated that has ended its process."""
+    servers = Servers.of_environment(os.environ)
+    report.sections.extend(failure_report.sections(crashitem, servers))
 
 
 @pytest.hookimpl(wrapper=True)

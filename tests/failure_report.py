@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.stack.servers import Servers
 LOG_LINES = 40
 # Modules whose exceptions say of themselves what they are.
 _TRUSTED = frozenset({"builtins", "pytest", "_pytest.outcomes", "hypothesis.errors"})
+_IS_SHOWN = pytest.StashKey[bool]()
 _OF_A_CLASS = ("__name__", "__module__")
 _BEHIND = tuple(BaseException.__dict__[name] for name in ("__cause__", "__context__"))
 
@@ -43,13 +45,19 @@ def sections(nodeid: str, servers: Servers) -> Iterator[tuple[str, str]]:
         nodeid: the test, as pytest names it.
         servers: those that it used.
     """
-    quoted = nodeid.replace("'", "'\\''")
-    yield "to repeat it", f"make test ARGS='\"{quoted}\"'"
+    yield "to repeat it", f"make test ARGS={_quoted(nodeid)}"
     for process in sorted(_processes, key=lambda one: str(one.log)):
         yield f"log of {process.log.name}", tail(process.log, LOG_LINES)
     faults = servers.faults()
     states = {name: faults.get(name, "accepts connections") for name in servers.settings()}
     yield "servers", "\n".join(f"{name}: {state}" for name, state in states.items())
+
+
+def _quoted(nodeid: str) -> str:
+    """Return an id as a word for a shell, then for make, and then for the shell of make."""
+    for_last_shell = re.sub(r'(["`$\\])', r"\\\1", nodeid)
+    for_make = for_last_shell.replace("$", "$$").replace("'", "'\\''")
+    return f"'\"{for_make}\"'"
 
 
 def without_words(item: pytest.Item, call: pytest.CallInfo[None]) -> pytest.TestReport:
@@ -84,7 +92,26 @@ def _frames(traceback: TracebackType | None) -> Iterator[str]:
         traceback = traceback.tb_next
 
 
-def add_to(report: pytest.TestReport, servers: Servers) -> None:
-    """Add the sections to the report of a failed call or setup."""
-    if report.failed and report.when != "teardown":
+def add_to(item: pytest.Item, report: pytest.TestReport, servers: Servers) -> None:
+    """Add the sections to the first report that says of a test that it has failed."""
+    if report.failed and not item.stash.get(_IS_SHOWN, False):
+        item.stash[_IS_SHOWN] = True
         report.sections.extend(sections(report.nodeid, servers))
+
+
+def as_utf8(told: object) -> object:
+    """Return a report as it goes to another process, with escapes for what is no UTF-8.
+
+    >>> as_utf8({"longrepr": ["caf\\udce9", 3]})
+    {'longrepr': ['caf\\\\udce9', 3]}
+    """
+    match told:
+        case str():
+            return told.encode(errors="backslashreplace").decode()
+        case dict():
+            return {as_utf8(name): as_utf8(value) for name, value in told.items()}
+        case list():
+            return [as_utf8(one) for one in told]
+        case tuple():
+            return tuple(as_utf8(one) for one in told)
+    return told

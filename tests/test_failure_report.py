@@ -93,3 +93,68 @@ def test_b():
     ran.stdout.fnmatch_lines(
         ["*could not show*", "*test_a", "ResourceWarning*left open*", "Hostile"]
     )
+
+
+def test_a_teardown_that_fails_alone_says_how_it_is_repeated(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("from tests.conftest import pytest_runtest_makereport  # noqa: F401")
+    pytester.makepyfile(
+        """
+import pytest
+
+
+@pytest.fixture
+def broken():
+    yield
+    raise ValueError("too late")
+
+
+def test_a(broken):
+    pass
+
+
+def test_b(broken):
+    raise ValueError("already")
+"""
+    )
+    ran = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    ran.assert_outcomes(passed=1, failed=1, errors=2)
+    said = ran.stdout.str()
+    assert said.count("::test_a\"'") == said.count("::test_b\"'") == 1
+
+
+_ELSEWHERE = """
+from tests.conftest import (  # noqa: F401
+    pytest_handlecrashitem,
+    pytest_report_to_serializable,
+    pytest_runtest_makereport,
+)
+"""
+
+
+def test_in_another_process_any_text_is_told_and_the_test_that_ended_it(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeconftest(_ELSEWHERE)
+    pytester.makepyfile(
+        r"""
+import logging
+import os
+
+
+def test_a():
+    logging.warning("logged \udcff")
+    raise ValueError("raised \udcff")
+
+
+def test_b():
+    os._exit(3)
+
+
+def test_c():
+    assert True
+"""
+    )
+    ran = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "1")
+    ran.assert_outcomes(passed=1, failed=2)
+    ran.stdout.fnmatch_lines(["*raised \\udcff", "*logged \\udcff"])
+    ran.stdout.fnmatch_lines(["*crashed while running*::test_b'", "make test ARGS=*::test_b*"])

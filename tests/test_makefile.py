@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.failure_report import sections
+from tests.kit.script import write_script
+from tests.stack import Servers
 
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 60.0
@@ -35,8 +38,8 @@ def environment(tmp_path: Path) -> Path:
     """Return a virtual environment with programs that only look at how they are started."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    program(programs / "python", f"#!{sys.executable}\n{PYTHON}")
-    program(programs / "sphinx-build", f"#!{sys.executable}\n{SPHINX}")
+    write_script(programs / "python", PYTHON)
+    write_script(programs / "sphinx-build", SPHINX)
     (tmp_path / ".ready").touch()
     return tmp_path
 
@@ -87,6 +90,37 @@ def test_servers_on_this_machine_are_not_asked_through_a_proxy(
         assert {"127.0.0.1", "localhost", "bank.example"} <= {*told.split(",")}
 
 
+def test_all_clients_can_read_which_servers_need_no_proxy(environment: Path) -> None:
+    given = {"no_proxy": "[::1], fd00::/8,bank.example", "NO_PROXY": "*.corp"}
+    said, _ = make(environment, "simulate", **given).communicate(timeout=LIMIT_S)
+    for told in said.splitlines()[-2].split()[:2]:
+        assert told == "127.0.0.1,localhost,*.corp,bank.example"
+
+
+def test_a_proxy_and_a_password_stay(environment: Path) -> None:
+    kept = {"HTTPS_PROXY": "http://proxy.example:3128", "PGPASSWORD": "p", "PGPASSFILE": "f"}
+    seen = f"import os, sys\nsys.exit(not {kept}.items() <= os.environ.items())"
+    write_script(environment / "bin/python", seen)
+    ran = make(environment, "simulate", **kept)
+    said, _ = ran.communicate(timeout=LIMIT_S)
+    assert ran.returncode == 0, said
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["say 'a'", 'say "a"', "$HOME", "$(HOME)", "`id`", "a\\b", r"\u00fc", "#", "%", "!", "*"],
+)
+def test_a_failing_test_is_repeated_whatever_its_name(environment: Path, name: str) -> None:
+    nodeid = f"tests/test_a.py::test_b[{name}]"
+    write_script(environment / "bin/python", "import sys\nprint(sys.argv[-1])")
+    command = dict(sections(nodeid, Servers()))["to repeat it"]
+    ours = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+    said = subprocess.check_output(
+        command, shell=True, cwd=ROOT, env=ours | {"VENV": str(environment)}, text=True
+    )
+    assert said.splitlines()[-1] == nodeid
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -94,19 +128,32 @@ def test_servers_on_this_machine_are_not_asked_through_a_proxy(
         ("PYTHONHOME", "/nowhere"),
         ("PYTHONINSPECT", "1"),
         ("PYTHONOPTIMIZE", "2"),
+        ("PYTHONSAFEPATH", "1"),
         ("PYTHONWARNINGS", "error"),
+        ("PYTEST_ADDOPTS", "--collect-only"),
+        ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),
+        ("PYTEST_PLUGINS", "of_another_project"),
+        ("PGSSLMODE", "require"),
+        ("PGHOSTADDR", "192.0.2.1"),
+        ("SPARK_HOME", "/opt/spark-3"),
+        ("PYSPARK_PYTHON", "python2"),
+        ("HADOOP_CONF_DIR", "/etc/hadoop"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1080"),
+        ("https_proxy", "socks5h://127.0.0.1:1080"),
     ],
 )
-def test_python_runs_as_it_does_for_everybody(environment: Path, name: str, value: str) -> None:
-    seen = f"#!{sys.executable}\nimport os, sys\nsys.exit('{name}' in os.environ)"
-    program(environment / "bin/python", seen)
+def test_python_and_what_it_runs_do_as_for_everybody(
+    environment: Path, name: str, value: str
+) -> None:
+    seen = f"import os, sys\nsys.exit('{name}' in os.environ)"
+    write_script(environment / "bin/python", seen)
     ran = make(environment, "simulate", **{name: value})
     said, _ = ran.communicate(timeout=LIMIT_S)
     assert ran.returncode == 0, said
 
 
 def test_a_python_that_is_too_old_is_one_sentence(tmp_path: Path) -> None:
-    old = program(tmp_path / "python3.10", f"#!{sys.executable}\n{OLD}")
+    old = write_script(tmp_path / "python3.10", OLD)
     none = tmp_path / "none"
     said, _ = make(none, "setup", f"PYTHON={old}").communicate(timeout=LIMIT_S)
     assert f"{old} is Python 3.10, and 3.11 to 3.13 are supported" in said
@@ -136,8 +183,10 @@ def test_lines_end_as_shells_want_them_whatever_the_users_git_makes_of_them(tmp_
     (tmp_path / ".gitattributes").write_bytes((ROOT / ".gitattributes").read_bytes())
     (tmp_path / "run").write_bytes(b"one\ntwo\n")
     git = ("git", "-C", str(tmp_path), "-c", "core.autocrlf=true")
+    # In a hook of git it names the repository of the hook, which would lose its index here.
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     for words in (("init", "-q"), ("add", ".")):
-        subprocess.run((*git, *words), check=True, capture_output=True, timeout=LIMIT_S)
+        subprocess.run((*git, *words), env=ours, check=True, capture_output=True, timeout=LIMIT_S)
     (tmp_path / "run").unlink()
-    subprocess.run((*git, "checkout-index", "-a"), check=True, timeout=LIMIT_S)
+    subprocess.run((*git, "checkout-index", "-a"), env=ours, check=True, timeout=LIMIT_S)
     assert (tmp_path / "run").read_bytes() == b"one\ntwo\n"

@@ -55,6 +55,17 @@ def test_next():
 """
 
 
+LEAVES_A_THREAD = """
+import threading
+
+
+def test_leaves_a_thread():
+    threading.Thread(target=threading.Event().wait).start()
+"""
+
+ENDS_SOON = "from tests import time_limit\n\ntime_limit.END_LIMIT_S = 0.5\n"
+
+
 def test_the_teardown_of_a_failed_test_has_a_time_limit(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +83,17 @@ def test_a_limit_that_ends_in_the_report_of_a_failure_ends_no_run(
     ran = _run(pytester, monkeypatch)
     ran.assert_outcomes(passed=1, failed=1)
     ran.stdout.fnmatch_lines(["E*as it happens"])
+
+
+def test_a_thread_that_never_ends_is_shown_and_does_not_hold_up_the_end(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeconftest(ENDS_SOON)
+    pytester.makepyfile(LEAVES_A_THREAD)
+    ran = _run(pytester, monkeypatch)
+    ran.assert_outcomes(passed=1)
+    assert ran.ret != pytest.ExitCode.OK
+    ran.stderr.fnmatch_lines(["Timeout*", "*threading.py*in wait"])
 
 
 def _run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.RunResult:

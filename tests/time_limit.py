@@ -7,8 +7,12 @@ the whole run.
 Until then it lets the limit go on while pytest writes the report, which takes seconds on a slow
 machine. A limit that ends there is no failure of a test: pytest takes it for one of its own, and
 ends the whole run.
+
+A test that has failed may leave a thread that never ends. Python would wait for it when all tests
+have ended, and say nothing.
 """
 
+import faulthandler
 import signal
 from collections.abc import Generator
 from typing import Any
@@ -18,6 +22,8 @@ import pytest
 _SETTINGS = pytest.StashKey[Any]()
 # From the end of a report to the teardown, in which the limit may end again.
 LEAST_REST_S = 5.0
+# From the last word of pytest to the end of its process.
+END_LIMIT_S = 60.0
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -43,3 +49,9 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     finally:
         if left_s:
             signal.setitimer(signal.ITIMER_REAL, max(left_s, LEAST_REST_S))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """End the process with an error if it does not end by itself, and show what its threads do."""
+    faulthandler.dump_traceback_later(END_LIMIT_S, exit=True)

@@ -32,12 +32,14 @@ def write_classes() -> bool:
         if _are_there():
             return False
         part = target.with_suffix(".part")
+        part.unlink(missing_ok=True)
         features = features_file().with_suffix(".part")
         with Keeper() as keeper:
             running = launch(keeper, lambda: Broker(classes_to=part))
             shutil.copy(running.folder / "data" / FEATURES, features)
             keeper.stop(running.pid, limit_s=WRITE_LIMIT_S)
-            if not part.exists():
+            # A JVM that was killed while it wrote has left a part of them, by which others crash.
+            if (keeper.exit_code(running.pid) or 0) < 0 or not part.exists():
                 log = tail(running.server.command(running.folder).log)
                 raise StackError("the broker did not write its classes", log)
         features.rename(features_file())

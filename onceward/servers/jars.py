@@ -73,7 +73,9 @@ def fetch(pom: Path, target: Path, owner: str, *, profile: str = "") -> bool:
 
 
 def _copy_dependencies(pom: Path, folder: Path, lock: int, owner: str, profile: str) -> None:
-    maven = (program("mvn"), "-B", "-q", "-f", str(pom), *(("-P", profile) if profile else ()))
+    # -U: else it remembers for a day what it did not find, and a second attempt asks nobody.
+    of_all = (program("mvn"), "-B", "-q", "-U", "-f", str(pom))
+    maven = (*of_all, *(("-P", profile) if profile else ()))
     goal = ("dependency:copy-dependencies", f"-DoutputDirectory={folder}")
     try:
         done = run_with_retries((*maven, *goal), pass_fds=(lock,), timeout_s=FETCH_LIMIT_S)

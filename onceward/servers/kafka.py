@@ -23,7 +23,11 @@ OFFSETS_PARTITIONS = 4
 # Settings of a broker that is to be killed: it keeps its partitions for 9 s by default, and its
 # node id as well, so that it cannot be started again before.
 SOON_MISSED = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
-JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+# Where people speak Turkish, Kafka looks for its own words with a capital that they do not have.
+JVM = (
+    *("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Duser.language=en"),
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
 # Compiles less and worse: a start takes two thirds of the processor's time.
 FIRST_TIER = "-XX:TieredStopAtLevel=1"
 
@@ -78,7 +82,7 @@ class Broker:
 
         It writes two files, of which one is the same for all brokers: see `classes`.
         """
-        _write_properties(folder / "server.properties", self._settings(folder))
+        _write_properties(folder / "server.properties", self._settings())
         data, kept = folder / "data", features_file()
         if kept.exists() and not self.is_kept:
             data.mkdir()
@@ -123,7 +127,7 @@ class Broker:
             admin.close()
         return cluster["cluster_id"] == self.cluster_id and bool(cluster["brokers"])
 
-    def _settings(self, folder: Path) -> dict[str, str]:
+    def _settings(self) -> dict[str, str]:
         broker, controller = f"{HOST}:{self.port}", f"{HOST}:{self.controller_port}"
         quorum = {"controller.quorum.bootstrap.servers": controller}
         if not self.is_kept:
@@ -137,7 +141,8 @@ class Broker:
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "log.dirs": str(folder / "data"),
+            # In its own folder: the path may have a comma, or letters that Java reads otherwise.
+            "log.dirs": "data",
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),

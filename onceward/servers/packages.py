@@ -68,8 +68,10 @@ def install_missing(names: Iterable[str]) -> list[str]:
     with only_one(cache_folder() / "apt.lock"):
         packages = _missing(wanted)
         if packages:
-            _apt("update")
-            _apt("install", "--no-install-recommends", *packages)
+            # One of the machine's sources may be gone, and what is missing come from the others.
+            stale = _apt_fault("update")
+            if fault := _apt_fault("install", "--no-install-recommends", *packages):
+                raise stale or fault
         return packages
 
 
@@ -92,10 +94,10 @@ def _advice(packages: list[str]) -> str:
     return f"not installed: {', '.join(packages)}; run `apt-get install {words}` as root"
 
 
-def _apt(*words: str) -> None:
+def _apt_fault(*words: str) -> StackError | None:
     environ = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     done = run_with_retries((*_APT, *words), environ=environ, timeout_s=INSTALL_LIMIT_S)
-    if done.returncode:
-        raise StackError(
-            f"apt-get {words[0]} failed (code {done.returncode})", last_lines(done.stdout)
-        )
+    if not done.returncode:
+        return None
+    said = f"apt-get {words[0]} failed (code {done.returncode})"
+    return StackError(said, last_lines(done.stdout))

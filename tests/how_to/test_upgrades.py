@@ -6,6 +6,7 @@ makes and asks for nothing that they lack.
 
 from __future__ import annotations
 
+import shlex
 import sys
 import uuid
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_the_journal_is_migrated_below_an_older_worker_and_workers_are_replaced(
     topic = f"up_{uuid.uuid4().hex[:8]}"
     (tmp_path / "payments.py").write_text(HANDLER.format(topic=topic))
     (tmp_path / "older.py").write_text(OLDER_WORKER)
-    older = f"{sys.executable} older.py run"
+    older = f"{shlex.quote(sys.executable)} older.py run"
     with (
         fresh_database(servers.postgres, topic) as url,
         reading(

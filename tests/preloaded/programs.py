@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.kit.script import write_script
 from tests.preloaded.forks import PYTHON, Forked
 
 INSTALLED = Path(sys.executable).parent
@@ -34,8 +35,7 @@ ENDING = {
     "onceward-worker": ("check", "migrate", "pause", "paused", "resume", "topics"),
 }
 _MAX_BYTES = 1 << 20
-# Without site-packages: it starts in a fiftieth of a second.
-_PROGRAM = """#!{python} -IS
+_PROGRAM = """
 import array, os, socket, sys
 
 if {ending} and sys.argv[1:2] and sys.argv[1] not in {ending}:
@@ -76,14 +76,13 @@ def forked_programs() -> Iterator[Path]:
 
 def _write(program: Path, module: str, address: str) -> None:
     text = _PROGRAM.format(
-        python=sys.executable,
         ending=ENDING.get(program.name, ()),
         installed=str(INSTALLED / program.name),
         address=address,
         module=module,
     )
-    program.write_text(text)
-    program.chmod(0o755)
+    # Without site-packages: it starts in a fiftieth of a second.
+    write_script(program, text, "-IS")
 
 
 def _serve(listening: socket.socket) -> None:

@@ -207,6 +207,21 @@ def test_a_broker_has_its_classes_and_features_from_the_files_beside_its_jars() 
         assert one.get("finalized", (0, 0))[1] == one["supported"][1], name
 
 
+def test_a_broker_starts_in_any_folder_and_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a, b\\ü"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    # In Turkish a small i has a dot also as a capital.
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Duser.language=tr -Duser.country=TR")
+    install(["kafka"])
+    with Keeper() as keeper:
+        running = launch(keeper, Broker)
+        assert running.folder.is_relative_to(folder)
+        assert [*(running.folder / "data").glob("__cluster_metadata-*")]
+
+
 def test_a_port_taken_meanwhile_is_chosen_again() -> None:
     with Keeper() as keeper:
         first = launch(keeper, Redis)
