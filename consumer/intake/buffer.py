@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from feedback.observer import Observer
@@ -18,16 +19,13 @@ class Buffer:
     Args:
         limit: requests, more than 0.
         observers: hear of deliveries, and that something is taken.
-
-    Attributes:
-        arriving: requests that are committed and not put yet; `put` empties it.
     """
 
     def __init__(self, limit: int, observers: Sequence[Observer] = ()) -> None:
         self.limit = limit
         self._observers = observers
         self._waiting: deque[Received] = deque()
-        self.arriving: Sequence[Received] = ()
+        self._arrivals: dict[object, Sequence[Received]] = {}
         self._room = threading.Condition()
 
     def __len__(self) -> int:
@@ -40,16 +38,33 @@ class Buffer:
 
     @property
     def waiting(self) -> list[Received]:
-        """The waiting requests, the oldest first, those behind them that arrive; a copy."""
+        """The waiting requests, the oldest first; a copy."""
         with self._room:
-            return [*self._waiting, *self.arriving]
+            return [*self._waiting]
+
+    @property
+    def arriving(self) -> list[Received]:
+        """The requests of all arrivals, committed or not, put or not yet; a copy."""
+        with self._room:
+            return [one for received in self._arrivals.values() for one in received]
+
+    @contextmanager
+    def arrival(self, received: Sequence[Received]) -> Iterator[None]:
+        """Show requests as arriving, to all that look, while a reader commits and puts them."""
+        name = object()
+        with self._room:
+            self._arrivals[name] = received
+        try:
+            yield
+        finally:
+            with self._room:
+                del self._arrivals[name]
 
     def put(self, received: Iterable[Received]) -> None:
         """Add requests behind those that wait."""
         those = list(received)
         with self._room:
             self._waiting.extend(those)
-            self.arriving = ()
         if self._observers:
             for topic, count in Counter(one.record.topic for one in those).items():
                 for one in self._observers:

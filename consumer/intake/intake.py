@@ -177,12 +177,16 @@ class Intake(KafkaThread):
             return
         # A request without a key stays in the buffer, and the next poll keeps to its room.
         self._stays = any(not isinstance(one, Delivery) or lane_of(one) is None for one in received)
+        # A rebalance in another thread looks for them: as soon as their commit is made their next
+        # owner would go on behind them.
+        with self._buffer.arrival(received):
+            self._bring(source, received)
+
+    def _bring(self, source: KafkaSource, received: Sequence[Received]) -> None:
         # While Redis is slow or away the commit does not wait for it, and whoever dies then leaves
         # PENDING behind instead of LOST: its client resends later, and as safely.
         with self._accepting(received) as marked:
             covered = self._commit(source, [one.record for one in received])
-            # A rebalance on kafka-python's thread looks for them while Redis is awaited.
-            self._buffer.arriving = [one for one in received if _is_covered(one, covered)]
         received = marked
         kept = [one for one in received if _is_covered(one, covered)]
         self._unsure.forget(kept)

@@ -66,7 +66,7 @@ class UnsureRecords:
     def take_unread(self, source: Positions, topic: str) -> list[Received]:
         """Remove and return those of a topic whose partition went and that nobody reads again.
 
-        None while the group shares out its partitions: nobody knows whose they will be.
+        It is empty while the group shares out its partitions: nobody knows whose they will be.
 
         Raises:
             KafkaUnavailable: nobody knows yet; they stay.

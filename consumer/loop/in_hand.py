@@ -32,7 +32,9 @@ class InHand:
 
     def first_unclaimed(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
         """Return the offset from which the next owner of each partition has to read."""
-        return first_unclaimed(self._unclaimed, revoked)
+        # Looked at before the others: what has arrived meanwhile is among those.
+        arriving = self._scheduler.arriving
+        return first_unclaimed(self._unclaimed, revoked, arriving=arriving)
 
     def has_any(self, places: Collection[Place]) -> bool:
         """Whether any record at these places waits here, runs, or is to be refused."""
@@ -41,7 +43,8 @@ class InHand:
 
     def statuses(self) -> Iterator[StatusWrite]:
         """Yield the statuses of these requests; for a Redis that came back empty."""
-        for waiting in [*self._scheduler.waiting, *list(self._in_flight.claiming)]:
+        scheduler, claiming = self._scheduler, self._in_flight.claiming
+        for waiting in [*scheduler.arriving, *scheduler.waiting, *list(claiming)]:
             if isinstance(waiting, Delivery) and not waiting.wakes:
                 yield status_messages.accepted(waiting, worker_id=self._worker_id)
         for (_, generation), one in self._in_flight.running.copy().items():

@@ -84,6 +84,11 @@ class Scheduler:
         held = (one for one in [*self.key_queues.waiting, *list(self._aside)] if not one.wakes)
         return [*held, *self._buffer.waiting]
 
+    @property
+    def arriving(self) -> list[Received]:
+        """Requests on their way into the buffer, committed or not yet; a copy, for any thread."""
+        return self._buffer.arriving
+
     def __len__(self) -> int:
         return len(self._buffer) + len(self.key_queues) + len(self._aside)
 

@@ -154,6 +154,8 @@ class StatusWriter:
             return
         with self._changed:
             self._fail(writes, error)
+            # The thread may wait for work, with none in sight.
+            self._changed.notify_all()
 
     def take_told(self) -> list[Published]:
         """Return the journal states that Redis has since the last call."""

@@ -21,6 +21,9 @@ class SentRecord(Protocol):
 class BatchProducer(Protocol):
     """Writes records in batches; connected. Belongs to one thread.
 
+    Of two records of one partition the later may be there first where a try of the other has
+    failed: for their order the result of the first is to be known before the second is sent.
+
     It gives a record up after the time that it was made with, and does nothing in its own right to
     keep a record that is written twice from being there twice.
     """

@@ -54,8 +54,9 @@ class KafkaSource:
         owned: the partitions that this member had then; a new set each time.
         spacing_s: see `Engine`.
         read_on: how far they were read when a poll last found nothing; a new mapping each time.
-        unclaimed: called with partitions that are taken away, in kafka-python's thread; returns the
-            offsets from which the next owner has to read them again.
+        unclaimed: called with partitions that are taken away, in the thread of the library: with
+            confluent-kafka that is the one that polls. Returns the offsets from which the next
+            owner has to read them again.
     """
 
     def __init__(

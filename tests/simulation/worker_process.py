@@ -275,7 +275,8 @@ class WorkerProcess(Process):
         waiting: list[Received] = [*held.claiming, *held.refusing]
         revived = self.worker._selection.revived
         return (
-            any(one.request_id == request_id for one in self.scheduler.waiting)
+            any(one.request_id == request_id for one in self.scheduler.arriving)
+            or any(one.request_id == request_id for one in self.scheduler.waiting)
             or any(run[0] == request_id for run in runs)
             or any(one.request_id == request_id for one in waiting)
             or any(one.run[0] == request_id for one in revived)

@@ -12,6 +12,7 @@ letter that cannot be written must not delay the tombstones of others.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from consumer.features.dead_letters.strategies import KEEP, NONE, STOP, strategy_of
@@ -251,19 +252,28 @@ class Ends:
         return [*ends.values()]
 
     def _say(self, batch: Sequence[End | Right]) -> list[End | Right]:
-        """Write the messages; return those to try again."""
+        """Write the messages; return those to try again.
+
+        Of records that are written together a later one may be there alone, or first. So those of
+        one request follow each other, and none goes before one that is tried again.
+        """
         left: list[End | Right] = []
         away: KafkaUnavailable | None = None
-        answers = self._writer.write([self._record(one) for one in batch])
-        for one, error in zip(batch, answers, strict=True):
-            if isinstance(error, RecordRefused):
-                # A tombstone is never refused for its size, so this is a wait record.
-                log.error("wait.not_put_right", topic=_topic(one), reason=str(error))
-            elif error is not None:
-                left.append(one)
-                away = error
-            elif isinstance(one, End):
-                self._places.pop(one.ended_as, None)
+        for row in _in_rows(batch):
+            stuck = {_request_id(one) for one in left}
+            left += [one for one in row if _request_id(one) in stuck]
+            going = [one for one in row if _request_id(one) not in stuck]
+            # An empty write would wait once more for those that nobody has acknowledged.
+            answers = self._writer.write([self._record(one) for one in going]) if going else []
+            for one, error in zip(going, answers, strict=True):
+                if isinstance(error, RecordRefused):
+                    # A tombstone is never refused for its size, so this is a wait record.
+                    log.error("wait.not_put_right", topic=_topic(one), reason=str(error))
+                elif error is not None:
+                    left.append(one)
+                    away = error
+                elif isinstance(one, End):
+                    self._places.pop(one.ended_as, None)
         if away is not None:
             self._outage.begins(_ME, away)
         else:
@@ -282,6 +292,23 @@ class Ends:
             status=one.status,
             partition=one.partition,
         )
+
+
+def _in_rows(batch: Iterable[End | Right]) -> list[list[End | Right]]:
+    """Return the messages in their order, in rows with at most one of each request."""
+    rows: list[list[End | Right]] = []
+    count = Counter[str]()
+    for one in batch:
+        at = count[_request_id(one)]
+        if at == len(rows):
+            rows.append([])
+        rows[at].append(one)
+        count[_request_id(one)] += 1
+    return rows
+
+
+def _request_id(one: End | Right) -> str:
+    return one.wait.request_id if isinstance(one, Right) else one.request_id
 
 
 def _topic(one: End | Right) -> str:

@@ -105,7 +105,8 @@ class Probe:
         """Return the request that has been here for longest, None when there is none."""
         now_s = monotonic_s()
         running = _oldest(self._worker.in_hand.unfinished)
-        waiting = _oldest(one for one in self._scheduler.waiting if isinstance(one, Delivery))
+        here = [*self._scheduler.arriving, *self._scheduler.waiting]
+        waiting = _oldest(one for one in here if isinstance(one, Delivery))
         found = _oldest(one for one in (running, waiting) if one is not None)
         if found is None:
             return None

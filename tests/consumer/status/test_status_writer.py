@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -332,6 +333,35 @@ def test_a_redis_that_goes_away_meanwhile_is_told_later(
     assert eventually(lambda: status_writer.is_all_told, timeout_s=LIMIT_S)
     assert [*is_slow, status_writer.redis_slow] == [False, False, True, False]
     assert not none
+
+
+@pytest.mark.parametrize("broken", ["send", "answers"])
+def test_a_thread_that_waits_for_work_hears_of_what_was_not_told_meanwhile(
+    status_writer: StatusWriter,
+    store: StatusStore,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: str,
+) -> None:
+    def cut(one: object, *_: object, **__: object) -> SentWrite:
+        if isinstance(one, SentWrite):
+            one.abandon()
+        raise RedisUnavailable("cut")
+
+    idle = threading.Event()
+    wait = status_writer._changed.wait
+
+    def waits(timeout_s: float | None = None) -> bool:
+        if timeout_s is None:
+            idle.set()
+        return wait(timeout_s)
+
+    monkeypatch.setattr(status_writer._changed, "wait", waits)
+    status_writer.start()
+    assert idle.wait(LIMIT_S)
+    monkeypatch.setattr(StatusStore if broken == "send" else SentWrite, broken, cut)
+    with status_writer.telling([status_messages.accepted(delivery("a"), worker_id="me")]):
+        pass
+    eventually(lambda: store.read("a").offset == 17, timeout_s=LIMIT_S)
 
 
 def test_a_slow_kafka_makes_no_slow_redis(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from consumer.handlers.declaration import DeliveryKind
 from consumer.journal.waiting import OwedRow
 from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.outgoing import Outgoing
+from feedback.kafka.outgoing import NotAcknowledged, Outgoing
 from feedback.records.envelope import Record
 from feedback.settings.settings import load
 from feedback.status import State
@@ -31,24 +32,41 @@ KEPT = payments(delivery=DeliveryKind.AT_LEAST_ONCE)
 
 
 class Kafka:
-    """A writer of records, and of letters."""
+    """A writer of records, and of letters.
+
+    Attributes:
+        unheard: the ids of records that are not acknowledged, each at its first try.
+        may_write: while it is not set a write waits.
+        writes: how many have begun.
+    """
 
     def __init__(self) -> None:
         self.said: list[str] = []
+        self.unheard: set[str] = set()
+        self.may_write = threading.Event()
+        self.may_write.set()
+        self.writes = 0
         self.given_back: list[tuple[str, str | None, int]] = []
         self.refused: set[str] = set()
 
     def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]:
-        for one in records:
-            status = dict(one.headers).get(STATUS, b"").decode()
-            self.said.append(f"{(one.key or b'').decode()} {status} {one.partition}")
-            if one.value is not None:
-                said = decode(
-                    Record(one.topic, 0, 0, 1, one.key, one.value, one.headers), group=GROUP
-                )
-                assert isinstance(said, Wait)
-                self.given_back.append((said.request_id, said.holder, said.generation))
-        return [None] * len(records)
+        self.writes += 1
+        assert self.may_write.wait(HANG_S)
+        return [self._write(one) for one in records]
+
+    def _write(self, one: Outgoing) -> KafkaUnavailable | None:
+        name, status = (one.key or b"").decode(), dict(one.headers).get(STATUS, b"").decode()
+        if name in self.unheard:
+            self.unheard.remove(name)
+            return NotAcknowledged("timed out")
+        if one.value is None:
+            self.said.append(f"{name} {status} {one.partition}")
+            return None
+        said = decode(Record(one.topic, 0, 0, 1, one.key, one.value, one.headers), group=GROUP)
+        assert isinstance(said, Wait)
+        self.said.append(f"{name} {said.holder} {said.generation}")
+        self.given_back.append((said.request_id, said.holder, said.generation))
+        return None
 
     def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
         rows = [one.row for one in page if one.row.request_id not in self.refused]
@@ -192,6 +210,28 @@ def test_a_record_that_came_too_late_goes_again(ends: Ends, kafka: Kafka) -> Non
     assert decode(Record("payments.bank.wait", 3, 0, 1, b"a", None, ()), group=GROUP) == Tombstone(
         "a"
     )
+
+
+@pytest.mark.parametrize("is_heard", [True, False], ids=["heard", "unheard"])
+def test_all_of_a_request_is_written_in_its_order_though_one_is_tried_again(
+    ends: Ends, kafka: Kafka, is_heard: bool
+) -> None:
+    wait = Wait("a", 2, "peer", 99, Record("payments", 0, 5, 1, None, b"v", ()))
+    kafka.may_write.clear()
+    ends.hear([told("first", State.SUCCEEDED)])
+    eventually(lambda: kafka.writes == 1)
+    # These wait together then.
+    ends.put_right(wait, 3)
+    ends.ended_before(wait, 3)
+    ends.put_right(wait._replace(generation=3), 3)
+    ends.hear([told("b", State.SUCCEEDED)])
+    if not is_heard:
+        kafka.unheard.add("a")
+    kafka.may_write.set()
+    eventually(lambda: len(kafka.said) == 5)
+    assert [one for one in kafka.said if one.startswith("a ")] == ["a peer 2", "a  3", "a peer 3"]
+    # All that can be is written with the first of them.
+    assert kafka.said.index("b SUCCEEDED None") == (2 if is_heard else 1)
 
 
 def test_a_letter_that_cannot_be_written_holds_up_nobody_elses_end(
