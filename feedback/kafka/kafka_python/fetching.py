@@ -1,8 +1,11 @@
-"""Mends a fault of kafka-python 3.0's reading, seen on a real broker."""
+"""Mends faults of kafka-python 3.0's reading, each seen on a real broker."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
+
+from kafka.errors import KafkaError
 
 
 def mend(consumer: Any) -> None:
@@ -13,13 +16,38 @@ def mend(consumer: Any) -> None:
     partition that had handed out its last record stayed the current one. So with two partitions put
     away the second was never taken back; and since its records were there, they were never fetched
     again.
+
+    Records that cannot be read, as those of a corrupt batch, kept their partition the current one
+    as well: the poll after the one that had raised it never ended. They are dropped here, and
+    fetched again by the next poll. Not all errors named the partition; each has it as its last
+    argument now.
     """
     fetcher = consumer._fetcher
-    read = fetcher.fetched_records
+    read, parse, take = fetcher.fetched_records, fetcher._parse_fetched_data, fetcher._append
 
     def free_the_place_and_read(*given: Any, **named: Any) -> Any:
         if not fetcher._next_partition_records:
             fetcher._next_partition_records = None
         return read(*given, **named)
 
+    def parse_or_name(completed: Any) -> Any:
+        try:
+            return parse(completed)
+        except KafkaError as error:
+            error.args += (completed.topic_partition,)
+            raise
+
+    def take_or_drop(drained: Any, records: Any, *given: Any) -> Any:
+        with ExitStack() as unread:
+            unread.callback(records.drain)
+            try:
+                taken = take(drained, records, *given)
+            except KafkaError as error:
+                error.args += (records.topic_partition,)
+                raise
+            unread.pop_all()
+            return taken
+
     fetcher.fetched_records = free_the_place_and_read
+    fetcher._parse_fetched_data = parse_or_name
+    fetcher._append = take_or_drop

@@ -35,6 +35,17 @@ MENDS = (
         ("kafka.consumer.fetcher:Fetcher.fetched_records",),
     ),
     Mend(
+        "fetching",
+        "the poll after one that found a corrupt batch never ends; some errors name no partition",
+        (
+            "kafka.consumer.fetcher:Fetcher.fetched_records",
+            "kafka.consumer.fetcher:Fetcher._append",
+            "kafka.consumer.fetcher:Fetcher._parse_fetched_data",
+            "kafka.consumer.fetcher:PartitionRecords.take",
+            "kafka.consumer.fetcher:PartitionRecords._unpack_records",
+        ),
+    ),
+    Mend(
         "membership",
         "a poll with an overdue heartbeat fetches without a pause",
         ("kafka.coordinator.consumer:ConsumerCoordinator.time_to_next_poll",),

@@ -20,6 +20,10 @@ FOLDER = Path(__file__).parents[4] / "feedback/kafka/kafka_python"
 # The functions as they were when their faults were seen; a digest of their text.
 SEEN = {
     "kafka.consumer.fetcher:Fetcher.fetched_records": "d4b9ffde4a1d",
+    "kafka.consumer.fetcher:Fetcher._append": "2b183ea3f3f1",
+    "kafka.consumer.fetcher:Fetcher._parse_fetched_data": "cde60bd4b098",
+    "kafka.consumer.fetcher:PartitionRecords.take": "ab3bd340e70d",
+    "kafka.consumer.fetcher:PartitionRecords._unpack_records": "ff6ee9ba59fd",
     "kafka.coordinator.consumer:ConsumerCoordinator.time_to_next_poll": "f9d2fe7d0787",
     "kafka.coordinator.consumer:ConsumerCoordinator.need_rejoin": "1afac2f3dabb",
     "kafka.coordinator.base:BaseCoordinator.join_group_async": "6a83f51ec009",
