@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from kafka.errors import KafkaError
+from kafka import TopicPartition
+from kafka.errors import CorruptRecordError, KafkaError
 
 
 def mend(consumer: Any) -> None:
@@ -20,7 +21,7 @@ def mend(consumer: Any) -> None:
     Records that cannot be read, as those of a corrupt batch, kept their partition the current one
     as well: the poll after the one that had raised it never ended. They are dropped here, and
     fetched again by the next poll. Not all errors named the partition; each has it as its last
-    argument now.
+    argument now. Where a batch's length is corrupt the error was none of Kafka's.
     """
     fetcher = consumer._fetcher
     read, parse, take = fetcher.fetched_records, fetcher._parse_fetched_data, fetcher._append
@@ -33,21 +34,26 @@ def mend(consumer: Any) -> None:
     def parse_or_name(completed: Any) -> Any:
         try:
             return parse(completed)
-        except KafkaError as error:
-            error.args += (completed.topic_partition,)
-            raise
+        except Exception as error:
+            raise _named(error, completed.topic_partition) from error
 
     def take_or_drop(drained: Any, records: Any, *given: Any) -> Any:
         with ExitStack() as unread:
             unread.callback(records.drain)
             try:
                 taken = take(drained, records, *given)
-            except KafkaError as error:
-                error.args += (records.topic_partition,)
-                raise
+            except Exception as error:
+                raise _named(error, records.topic_partition) from error
             unread.pop_all()
             return taken
 
     fetcher.fetched_records = free_the_place_and_read
     fetcher._parse_fetched_data = parse_or_name
     fetcher._append = take_or_drop
+
+
+def _named(error: Exception, place: TopicPartition) -> KafkaError:
+    if isinstance(error, KafkaError):
+        error.args += (place,)
+        return error
+    return CorruptRecordError(f"its records cannot be taken apart: {error!r}", place)

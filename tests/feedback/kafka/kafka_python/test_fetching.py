@@ -125,6 +125,18 @@ def test_a_batch_that_cannot_be_unpacked_is_named_and_fetched_again(
     assert fetched.read() == [(0, 0), (0, 1)]
 
 
+def test_a_batch_whose_length_is_corrupt_is_named(fetched: Fetched) -> None:
+    short = bytearray(batch(0))
+    short[8:12] = (20).to_bytes(4, "big")
+    fetched.answer(bytes(short), batch(2))
+    with pytest.raises(CorruptRecordError) as caught:
+        fetched.read()
+    assert PLACE in caught.value.args
+    assert (fetched.read(), fetched.is_fetched_again()) == ([], True)
+    fetched.answer(batch(0))
+    assert fetched.read() == [(0, 0), (0, 1)]
+
+
 def test_what_a_broker_calls_corrupt_is_named(fetched: Fetched) -> None:
     fetched.answer(error_code=CORRUPT_MESSAGE)
     with pytest.raises(KafkaError) as caught:
