@@ -59,8 +59,9 @@ def test_the_road_of_single_requests_has_each_step_on_both_clients(
     }
     for steps in found.values():
         assert often <= steps.keys()
-        # One request alone may see the end before the event of it.
-        assert [one for one in often if not 0 <= steps[one][0] <= steps[one][1]] == []
+        # One request alone may see the end before the event of it, and on a busy machine a child
+        # may begin before its parent has noted that it was told to.
+        assert [one for one in often if not steps[one][0] <= steps[one][1] >= 0] == []
 
 
 @pytest.mark.parametrize("options", [("--only", "nobody"), ("--cases", "storm")])

@@ -21,6 +21,7 @@ from producer_client.outbox import migrate as migrate_outbox
 from producer_client.outbox.fallback import Fallback
 from producer_client.outbox.table import KafkaPlace, OutboxTable
 from producer_client.submission import Prepared
+from producer_client.sync_bridge import at_once
 from tests.consumer.journal.samples import claim, finish, kinds, new_id
 from tests.stack.pgbouncer import pooler
 from tests.stack.postgres import dsn
@@ -84,7 +85,7 @@ def test_the_outbox_works_through_it_and_leaves_the_connection_as_it_was(
     asked = Prepared(Envelope("a", 1, 0), payload, "sha", named_by_caller=True)
     table = OutboxTable(pooled, group=group, lease_s=5, timeout_s=TIMEOUT_S)
     with closing(Fallback(pooled, settings)) as fallback, closing(table):
-        assert fallback.take(asked, NotSent("a", "Kafka is away")) is None
+        assert at_once(fallback.take(asked, NotSent("a", "Kafka is away"))) is None
         assert seen_by_a_stranger(pooled) == untouched
         table.prepare()
         batch = table.take(limit=10, limit_bytes=1000)

@@ -110,7 +110,7 @@ class ConfluentProducer:
         count, until_s = self._counts.get(topic, (0, 0.0))
         if monotonic_s() < until_s:
             return count
-        with self._faults():
+        with self._faults(topic):
             found = self._producer.list_topics(topic, timeout=self._timeout_s).topics[topic]
             if found.error is not None:
                 raise KafkaException(found.error)
@@ -132,7 +132,7 @@ class ConfluentProducer:
             raise RecordRefused("a header's name has a null character: librdkafka would cut it")
         sent.began_s = monotonic_s()
         try:
-            with self._faults():
+            with self._faults(record.topic):
                 self._producer.produce(
                     record.topic,
                     key=record.key,
@@ -226,11 +226,11 @@ class ConfluentProducer:
         return NotAcknowledged(f"{where} did not acknowledge: {words_of(error)}")
 
     @contextlib.contextmanager
-    def _faults(self) -> Iterator[None]:
+    def _faults(self, topic: str = "") -> Iterator[None]:
         try:
             yield
         except KafkaException as error:
-            raise self.error_of(error.args[0]) from error
+            raise self.error_of(error.args[0], topic) from error
         except KafkaFault as error:
             raise NotAcknowledged(str(error)).because(error.fault) from error
 

@@ -20,10 +20,9 @@ MakeBox = Callable[..., Box]
 def open_box(servers: Servers, folder: Path, *handlers: str, **facts: Any) -> Iterator[Box]:
     """Yield a box on an SQLite journal unless it is told another; see `Stage` for the facts."""
     worker = {"handlers": [HANDLERS, FAILING], **facts.pop("worker", {})}
-    given: dict[str, Any] = {"journal_url": f"sqlite:///{folder}/journal.db", "servers": servers}
-    given |= facts
+    given = {"journal_url": f"sqlite:///{folder}/journal.db", "servers": servers, **facts}
     with open_stage(folder=folder, handlers=handlers, worker=worker, **given) as stage:
-        yield Box(stage, given["servers"].kafka)
+        yield Box(stage, servers.kafka)
 
 
 @pytest.fixture
@@ -34,6 +33,7 @@ def make_box(servers: Servers, tmp_path: Path) -> Iterator[MakeBox]:
         def make(*handlers: str, **facts: Any) -> Box:
             folder = tmp_path / f"box-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
-            return stages.enter_context(open_box(servers, folder, *handlers, **facts))
+            where = facts.pop("servers", servers)
+            return stages.enter_context(open_box(where, folder, *handlers, **facts))
 
         yield make

@@ -20,13 +20,10 @@ MakeOutlet = Callable[..., Outlet]
 def open_outlet(servers: Servers, folder: Path, *handlers: str, **facts: Any) -> Iterator[Outlet]:
     """Yield an outlet on an SQLite journal unless told another; see `Stage` for the facts."""
     worker = {"handlers": [HANDLERS, OUTCOMES], **facts.pop("worker", {})}
-    given: dict[str, Any] = {
-        "journal_url": f"sqlite:///{folder}/journal.db",
-        "servers": servers,
-    } | facts
+    given = {"journal_url": f"sqlite:///{folder}/journal.db", "servers": servers, **facts}
     names = handlers or ("telling",)
     with open_stage(folder=folder, handlers=names, worker=worker, **given) as stage:
-        yield Outlet(stage, given["servers"].kafka)
+        yield Outlet(stage, servers.kafka)
 
 
 @pytest.fixture
@@ -37,6 +34,7 @@ def make_outlet(servers: Servers, tmp_path: Path) -> Iterator[MakeOutlet]:
         def make(*handlers: str, **facts: Any) -> Outlet:
             folder = tmp_path / f"outlet-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
-            return stages.enter_context(open_outlet(servers, folder, *handlers, **facts))
+            where = facts.pop("servers", servers)
+            return stages.enter_context(open_outlet(where, folder, *handlers, **facts))
 
         yield make
