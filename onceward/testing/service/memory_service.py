@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from consumer.features.dead_letters.strategies import strategies
+from consumer.features.outcomes.outcomes import outcome_topics
 from consumer.handlers.declaration import EffectKind
 from consumer.journal import Journal, JournalState, Row
-from consumer.journal.owed_rows import DeadLetterRows
+from consumer.journal.owed_rows import DeadLetterRows, OutcomeRows
+from consumer.journal.waiting import WaitingRows
 from consumer.ops.startup import load_registry
 from consumer.ops.topics import look_at_topics
 from feedback.kafka.memory.engine import memory_broker
@@ -102,6 +105,11 @@ class MemoryService:
             self._open_stores(ends)
             registry = load_registry(self.settings)
             self._handlers = {one.topic: one for one in registry.handlers}
+            # With the topics of which the worker writes such records.
+            self._owed: tuple[tuple[WaitingRows, Collection[str]], ...] = (
+                (self._letters, strategies(self.settings, self._handlers).keys()),
+                (self._outcomes, outcome_topics(registry.handlers).keys()),
+            )
             list(look_at_topics(self.settings, registry.handlers, create=True))
             for topic in {*topics} - {*self._broker.topics}:
                 self._broker.make_topic(topic)
@@ -119,6 +127,8 @@ class MemoryService:
         ends.callback(self._journal.close)
         self._letters = DeadLetterRows(self._database.url, group=group, worker_id="test")
         ends.callback(self._letters.close)
+        self._outcomes = OutcomeRows(self._database.url, group=group, worker_id="test")
+        ends.callback(self._outcomes.close)
 
     def __enter__(self) -> MemoryService:
         return self
@@ -178,6 +188,7 @@ class MemoryService:
     def settle(self, timeout_s: float = SETTLE_S) -> None:
         """Return when the worker has read all that was sent, and has nothing to do.
 
+        Dead letters and outcomes are written by then, which may take Kafka and the database.
         Retries that wait for their time are not waited for.
 
         Raises:
@@ -279,7 +290,9 @@ class MemoryService:
         # Counted where it is committed and waits here, else somebody might see neither.
         if self._worker.deliveries < len(sent) + self._read_again:
             return False
-        return self._worker.has_none_of(frozenset((*one[:3],) for one in sent))
+        if not self._worker.has_none_of(frozenset((*one[:3],) for one in sent)):
+            return False
+        return not any(one.topic in topics for rows, topics in self._owed for one in rows.waiting())
 
     def _sent(self) -> Iterator[Record]:
         for topic in self._handlers:
