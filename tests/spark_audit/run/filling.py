@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import TypedDict
@@ -34,6 +35,7 @@ class Ended(TypedDict):
     error: str | None
     finished: list[str]
     report: list[str]
+    is_told: bool
     leftovers: list[str]
 
 
@@ -52,6 +54,7 @@ def audited(scene: Scene, disk: Path, room_bytes: int) -> Ended:
         "error": error,
         "finished": sorted(finished),
         "report": sorted(one.name for one in Places(scene.output, DATE).report.glob("*")),
+        "is_told": not list(scene.output.glob("untold-*")),
         "leftovers": [str(one) for one in scene.leftovers()],
     }
 
@@ -68,22 +71,24 @@ def main() -> None:
         HandWritten(day["journal"], day["group"]),
         disk / "audit",
     )
-    fill_until("snapshot", scene, disk, step_bytes=32 * KIB)
+    fill_until(scene, disk, lambda ended: "snapshot" in ended["finished"], step_bytes=32 * KIB)
     # The run that had room for the snapshot may have got further. From here on it takes little.
     for one in scene.output.glob("*/date=*"):
         if one.parent.name != "snapshot":
             shutil.rmtree(one)
-    fill_until("reports", scene, disk, step_bytes=8 * KIB)
+    fill_until(scene, disk, lambda ended: ended["error"] is None, step_bytes=8 * KIB)
     scene.audit_goes_right()
     spark.stop()
 
 
-def fill_until(is_enough: str, scene: Scene, disk: Path, *, step_bytes: int) -> None:
-    """Run the audit with no room, and a step more each time, until this much is finished."""
+def fill_until(
+    scene: Scene, disk: Path, is_enough: Callable[[Ended], bool], *, step_bytes: int
+) -> None:
+    """Run the audit with no room, and a step more each time, until it gets far enough."""
     for times in count():
         ended = audited(scene, disk, step_bytes * times)
         print(json.dumps(ended), flush=True)
-        if is_enough in ended["finished"]:
+        if is_enough(ended):
             return
 
 
