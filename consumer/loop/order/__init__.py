@@ -27,9 +27,11 @@ A topic is paused when `order_held_limit` of its requests wait for their keys. I
 buffer then go behind the others of their keys. So at most that many and a buffer more wait of one
 topic, and no other topic waits for it.
 
-Not obvious. A request that is LOST (its worker was killed or put out of the group before it was
-claimed, or the journal was away for longer than `wait_s`) is sent again by its client, and has the
-place of its new record, behind requests that were sent meanwhile. A key that is held for an hour
+Not obvious. A request that is LOST (its worker was killed before it was claimed, or the journal was
+away for longer than `wait_s`) is sent again by its client, and has the place of its new record,
+behind requests that were sent meanwhile. A worker that was put out of the group, as one that stood
+still for longer than its session, hands nothing over: it still runs what it had read, and so maybe
+behind requests that the next owner has run meanwhile. A key that is held for an hour
 has its partition read again from there when it goes to another worker: the records between are
 answered from the journal, as many as there are (`read_again` of `partitions.handed_over`). There is
 no bound to that: a record that is not read again would be lost, or come back behind later ones.
