@@ -17,6 +17,7 @@ from email.utils import formatdate
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import requests
@@ -114,15 +115,36 @@ class S3:
         """Make a bucket."""
         self._ask("PUT", f"/{name}").raise_for_status()
 
-    def _ask(self, method: str, path: str) -> requests.Response:
+    def objects(self, bucket: str, prefix: str) -> dict[str, str]:
+        """Return the digest of the bytes of each object whose name begins so, by the rest of it."""
+        answer = self._ask("GET", f"/{bucket}", f"?{urlencode({'prefix': prefix})}")
+        answer.raise_for_status()
+        listed = ElementTree.fromstring(answer.content)
+        assert listed.findtext("{*}IsTruncated") == "false", "more than one answer holds"
+        return {
+            one.findtext("{*}Key", "").removeprefix(prefix): one.findtext("{*}ETag", "")
+            for one in listed.iterfind("{*}Contents")
+        }
+
+    def copy(self, bucket: str, name: str, to: str) -> None:
+        """Copy an object within its bucket, as the server does it."""
+        self._ask("PUT", f"/{bucket}/{to}", copied=f"/{bucket}/{name}").raise_for_status()
+
+    def _ask(
+        self, method: str, path: str, query: str = "", *, copied: str = ""
+    ) -> requests.Response:
         # The older signature of S3: a line of ours, where the newer one needs a library.
         date = formatdate(usegmt=True)
-        signed = hmac.digest(self.secret.encode(), f"{method}\n\n\n{date}\n{path}".encode(), "sha1")
+        source = {"x-amz-copy-source": copied} if copied else {}
+        lines = [method, "", "", date, *(f"{name}:{one}" for name, one in source.items()), path]
+        signed = hmac.digest(self.secret.encode(), "\n".join(lines).encode(), "sha1")
         told = {
             "Date": date,
             "Authorization": f"AWS {self.key}:{base64.b64encode(signed).decode()}",
+            **source,
         }
-        return requests.request(method, self.address + path, headers=told, timeout=TIMEOUT_S)
+        url = self.address + path + query
+        return requests.request(method, url, headers=told, timeout=TIMEOUT_S)
 
 
 @contextmanager

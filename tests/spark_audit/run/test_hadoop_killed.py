@@ -6,9 +6,9 @@ stays. The next run says of the day what it would have said of it at first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from typing import Any
 
 import pytest
@@ -23,8 +23,10 @@ from spark_audit.output.paths import Places
 from spark_audit.output.run_lock import alone
 from spark_audit.run.audit import audit_with
 from tests.spark_audit.hadoop import runs_of
+from tests.spark_audit.run.kill_states import KillStates
 from tests.spark_audit.run.scene import IDS, LOST, WINDOW, Scene
 from tests.spark_audit.stage.samples import DATE
+from tests.stack.s3 import S3
 
 pytestmark = [
     pytest.mark.long,
@@ -34,6 +36,10 @@ pytestmark = [
 CHANGES = ("write_text", "new_file", "make_once", "remove")
 # What a run writes, in this order: in each of these steps the next one finds another half.
 FILES = ("manifest.json", "_COMPLETE", "carried.json", "report.html", "days.jsonl")
+
+# What only a run does that follows a killed one: of the folders the one that is read once more, and
+# the one of which a half is there.
+AROUND = re.compile(r"make_once |remove \.lock|remove (findings|reports)/").match
 
 
 class _Killed(BaseException):
@@ -78,9 +84,12 @@ class Killing:
 @pytest.fixture
 def settings(scene: Scene, hadoop_output: str) -> Settings:
     """Return the settings of an audit whose output is there."""
-    found = scene.settings()
-    audit = found.audit.model_copy(update={"output": hadoop_output})
-    return found.model_copy(update={"audit": audit})
+    return _at(scene.settings(), hadoop_output)
+
+
+def _at(settings: Settings, output: str) -> Settings:
+    audit = settings.audit.model_copy(update={"output": output})
+    return settings.model_copy(update={"audit": audit})
 
 
 def _audit(scene: Scene, settings: Settings) -> Any:
@@ -125,20 +134,43 @@ def test_run_after_run_is_killed_and_each_goes_on_where_the_last_one_was(
     _goes_right(scene, settings)
 
 
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("hadoop_output", ["s3a"], indirect=True)
 def test_a_run_may_be_killed_at_each_of_its_steps(
-    scene: Scene, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, settings: Settings, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output = output_of(settings.audit.output, scene.spark)
-    for step in count():
-        killing = Killing(lambda number, _, last=step: number == last)  # type: ignore[misc]
-        with killing.within(monkeypatch):
-            _audit(scene, settings)
-        if not killing.is_dead:
-            break
-        _goes_right(scene, settings)
-        remove(output)
+    watched = KillStates(s3, settings.audit.output, around=lambda _: True)
+    _goes_right_from_each(watched, scene, settings, monkeypatch)
     # Each was seen, from the lock's begin to its end.
-    assert (killing.changes[0], killing.changes[-1]) == ("make_once .lock", "remove .lock")
-    assert step == len(killing.changes)
+    assert (watched.changes[0], watched.changes[-1]) == ("make_once .lock", "remove .lock")
+    assert {*FILES} < {one.rpartition("/")[2].split()[-1] for one in watched.changes}
+    # Of a day's first run each change leaves a state of its own; the last one ends it.
+    assert len(watched.states) >= len(watched.changes) - 1
+
+
+@pytest.mark.parametrize("hadoop_output", ["s3a"], indirect=True)
+def test_the_run_after_it_may_be_killed_as_it_takes_the_place_and_removes_the_leftovers(
+    scene: Scene, settings: Settings, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It leaves its lock, a whole run of each folder but the last, and a half of that.
+    with Killing(lambda _, name: name == "report.html").within(monkeypatch):
+        _audit(scene, settings)
+    watched = KillStates(s3, settings.audit.output, around=AROUND)
+    _goes_right_from_each(watched, scene, settings, monkeypatch)
+    around = [one for one in watched.changes if AROUND(one)]
+    # Twice each: it finds the lock and makes its own; of a run the last file goes first.
+    kinds = ("make_once .lock", "remove findings", "remove reports", "remove .lock")
+    assert [re.split("[-/]", one)[0] for one in around] == [one for one in kinds for _ in range(2)]
+
+
+def _goes_right_from_each(
+    watched: KillStates, scene: Scene, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run the day, and again from each state in which that run may have been killed."""
+    with watched.within(monkeypatch):
+        _goes_right(scene, settings)
+    # Where a file names the folder that it was written to, nothing is to be found there.
+    remove(output_of(settings.audit.output, scene.spark))
+    for state in watched.states:
+        # Where this fails, the last one is named beside it.
+        print("killed", state.moment)
+        _goes_right(scene, _at(settings, state.output))
