@@ -8,7 +8,7 @@ import pytest
 
 from consumer.journal import DataRefused, FinishKind, Journal, JournalState, VerdictKind
 from consumer.journal.owed_rows import DeadLetterRows
-from consumer.journal.redrive_rule import Candidate, Redrivable
+from consumer.journal.redrive_rule import Candidate, Discarded, Redrivable
 from consumer.journal.resolving import Decisions
 from consumer.journal.waiting import Cursor
 from tests.consumer.journal.conftest import Database
@@ -179,3 +179,54 @@ def test_each_letter_of_a_request_is_answered_for_itself(
     mismatch = Redrivable.PAYLOAD_MISMATCH
     older, double = Redrivable.OLDER_FAILURE, Redrivable.DOUBLE
     assert found == [mismatch, None, older, double, mismatch]
+
+
+def theirs(name: str) -> Candidate:
+    """Return a failure in another system, of a record that this group has read too."""
+    return failure(name, sha="c" * 64)._replace(elsewhere_at=1)
+
+
+@pytest.mark.parametrize("state", [one for one in JournalState if one != JournalState.SKIPPED])
+def test_a_failure_in_another_system_is_discarded_for_itself_and_that_undone(
+    journal: Journal, decisions: Decisions, database: Database, state: JournalState
+) -> None:
+    name = ended(journal, state)
+    before = database.query("SELECT * FROM onceward_request")
+    given = {"by": "zoe", "reason": "theirs"}
+    if state is JournalState.FAILED:
+        # A redrive of the letter would send what has failed here: that is decided first.
+        assert decisions.discard([theirs(name)], **given) == [Redrivable.OURS_OPEN]
+        assert not database.query("SELECT * FROM onceward_action")
+        assert decisions.discard([failure(name, 1)], **given) == [None]
+    assert decisions.discard([theirs(name)], **given, is_trial=True) == [None]
+    assert decisions.discard([theirs(name)], **given) == [None]
+    assert decisions.discard([theirs(name)], **given) == [Redrivable.DISCARDED]
+    (noted,) = database.query("SELECT * FROM onceward_action WHERE generation IS NULL")
+    assert (noted["request_id"], noted["action"], noted["redrive_id"]) == (name, "discard", None)
+    # Ours is where it was: its own undo is of its own discard alone.
+    found = decisions.undo_discard([name], **given)[name]
+    assert found is (Discarded.UNDONE if state == "FAILED" else Discarded.NOT_DISCARDED)
+    undone = decisions.undo_discard([name], **given, is_beside=True)
+    assert undone == {name: Discarded.UNDONE}
+    undone = decisions.undo_discard([name], **given, is_beside=True)
+    assert undone == {name: Discarded.NOT_DISCARDED}
+    assert database.query("SELECT * FROM onceward_request") == before
+
+
+def test_a_discard_for_another_system_closes_no_failure_that_this_group_has_later(
+    journal: Journal, decisions: Decisions
+) -> None:
+    name = ended(journal, JournalState.CLAIMED)
+    given = {"by": "zoe", "reason": "x"}
+    assert decisions.discard([theirs(name)], **given) == [None]
+    journal.apply(finishes=[finish(name, state=JournalState.FAILED)])
+    assert decisions.discard([theirs(name)], **given) == [Redrivable.OURS_OPEN]
+    assert decisions.discard([failure(name, 1)], **given, is_trial=True) == [None]
+
+
+def test_a_failure_of_ours_that_may_run_is_waited_for_before_theirs_is_discarded(
+    journal: Journal, decisions: Decisions
+) -> None:
+    name = ended(journal, JournalState.FAILED, resend=True)
+    found = decisions.discard([theirs(name)], by="zoe", reason="x")
+    assert found == [Redrivable.ON_ITS_WAY]
