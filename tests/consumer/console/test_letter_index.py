@@ -55,7 +55,7 @@ class Box:
     ) -> None:
         place = (DLQ, 0, self.begin + len(self.letters), AT)
         facts = Failure(attempts=attempts, **{"failed_at": AT, **failure})
-        record = Record(*place, None, None, headers)
+        record = Record(*place, None, None, tuple(headers))
         self.letters.append(Letter(record, dialect, request_id, facts, None))
 
     def delete(self, count: int) -> None:

@@ -98,7 +98,8 @@ def test_each_task_is_named(changes: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize("name", ["workers", "doubts", "letters", "owed", "pauses", "days"])
 def test_all_is_not_well_where_a_fact_is_not_known(name: str) -> None:
-    (need,) = needs_of(replace(WELL, **{name: Known(None, "Redis is away")}))
+    away: Any = {name: Known(None, "Redis is away")}
+    (need,) = needs_of(replace(WELL, **away))
     assert "not known: Redis is away" in need.said
     assert not need.is_known
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -192,7 +193,7 @@ def test_a_failure_in_another_system_is_discarded_for_itself_and_that_undone(
 ) -> None:
     name = ended(journal, state)
     before = database.query("SELECT * FROM onceward_request")
-    given = {"by": "zoe", "reason": "theirs"}
+    given: dict[str, Any] = {"by": "zoe", "reason": "theirs"}
     if state is JournalState.FAILED:
         # A redrive of the letter would send what has failed here: that is decided first.
         assert decisions.discard([theirs(name)], **given) == [Redrivable.OURS_OPEN]
@@ -217,7 +218,7 @@ def test_a_discard_for_another_system_closes_no_failure_that_this_group_has_late
     journal: Journal, decisions: Decisions
 ) -> None:
     name = ended(journal, JournalState.CLAIMED)
-    given = {"by": "zoe", "reason": "x"}
+    given: dict[str, Any] = {"by": "zoe", "reason": "x"}
     assert decisions.discard([theirs(name)], **given) == [None]
     journal.apply(finishes=[finish(name, state=JournalState.FAILED)])
     assert decisions.discard([theirs(name)], **given) == [Redrivable.OURS_OPEN]
