@@ -24,13 +24,15 @@ from feedback.redis.sent_marks import SentMarks
 from feedback.redis.split_batch import read_apart
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import KafkaSection
+from feedback.status import State
 from feedback.statuses import Status
 
 log = EventLog("onceward.resender")
 
-# Records have their sender's time, statuses that of Redis. Where the two clocks are further apart,
-# the record is not found and the request left alone.
+# Records have their sender's time, statuses that of Redis. A record that is older is not found.
 CLOCKS_MARGIN_S = 15.0
+# One sender's clock may be ahead: a partition is over when so many records in a row are too late.
+LATE_RECORDS = 1000
 REST_S = (2.0, 10.0)
 READ_AT_ONCE = 500
 
@@ -93,15 +95,21 @@ class RecordSearch:
         self._on_fault = on_fault
         # For each topic, its requests and the start of Redis that their PENDING names.
         self._wanted: dict[str, dict[str, str | None]] = {}
-        self._is_busy = self._is_stopping = self.has_missed = False
+        self._outages: dict[str, OutageLog] = {}
+        self._missing: dict[str, int] = {}
         self._failures = 0
-        self._outage = OutageLog(log, "search.away", "search.back")
+        self._tries_once = self._is_busy = self._is_stopping = self.has_missed = False
         self._changed = threading.Condition()
         # A daemon: a thread that hangs in Kafka must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="onceward-search", daemon=True)
 
-    def start(self) -> None:
-        """Start the thread."""
+    def start(self, *, tries_once: bool = False) -> None:
+        """Start the thread.
+
+        Args:
+            tries_once: whether to leave what cannot be searched for to its next check.
+        """
+        self._tries_once = tries_once
         self._thread.start()
 
     def add(self, topic: str, statuses: Sequence[Status]) -> None:
@@ -146,22 +154,22 @@ class RecordSearch:
             return topic, self._wanted.pop(topic)
 
     def _work(self, topic: str, wanted: Mapping[str, str | None]) -> None:
+        outage = self._outages.setdefault(topic, OutageLog(log, "search.away", "search.back"))
         try:
             missing = self._search(topic, wanted)
-        except TopicRefused as error:
-            # A resender that may not read goes on with all other requests.
-            self.has_missed = True
-            log.warning("topic.not_searched", topic=topic, reason=str(error))
         except (KafkaUnavailable, RedisUnavailable) as error:
             self.has_missed = True
-            self._outage.begins(error)
-            self._failures += 1
-            self._rest(topic, wanted)
-        else:
-            self._outage.ends()
-            self._failures = 0
-            if missing:
-                log.warning("requests.not_found", topic=topic, count=missing)
+            outage.begins(error, topic=topic)
+            # Who may not read the topic goes on with all other requests.
+            if not self._tries_once and not isinstance(error, TopicRefused):
+                self._failures += 1
+                self._rest(topic, wanted)
+            return
+        outage.ends(topic=topic)
+        self._failures = 0
+        if missing and missing != self._missing.get(topic):
+            log.warning("requests.not_found", topic=topic, count=missing)
+        self._missing[topic] = missing
 
     def _rest(self, topic: str, wanted: Mapping[str, str | None]) -> None:
         until_s = monotonic_s() + doubled(*REST_S, self._failures)
@@ -172,37 +180,57 @@ class RecordSearch:
 
     def _search(self, topic: str, wanted: Mapping[str, str | None]) -> int:
         """Mark the requests that Kafka has; return how many of the wanted ones it has not."""
-        left = dict(self._unsure(wanted))
+        left = self._unsure(wanted)
         if not left:
             return 0
-        spans = spans_of(list(left.values()), send_timeout_s=self._send_timeout_s)
         with KafkaScan(self._settings) as scan:
-            for span in spans:
+            for span in spans_of([*left.values()], send_timeout_s=self._send_timeout_s):
                 for found in self._found_in(scan, topic, span):
                     for one in found:
                         left.pop(one, None)
                     if self._is_stopping or not left:
                         return 0
-        return len(left)
+        # Another resender may have found them first.
+        return len(self._unsure({one: wanted[one] for one in left}))
 
-    def _unsure(self, wanted: Mapping[str, str | None]) -> Iterator[tuple[str, int]]:
-        """Yield those whose PENDING still stands, and when it was written: epoch ms.
+    def _unsure(self, wanted: Mapping[str, str | None]) -> dict[str, int]:
+        """Return those that nobody has marked, and when their PENDING was written: epoch ms.
 
-        A search for others may have marked them, and their worker or client may have gone on.
+        Those that are marked by now are checked at once: who marked them may have died since, or
+        met them while they were leased.
         """
+        unsure: dict[str, int] = {}
+        marked: list[str] = []
         request_ids = list(wanted)
         for at in range(0, len(request_ids), READ_AT_ONCE):
             # Another value under such a key is not ours to send.
             for status in read_apart(self._store, request_ids[at : at + READ_AT_ONCE], []):
-                is_same = status.told_in is not None and status.told_in == wanted[status.request_id]
-                if is_same and status.updated_at is not None:
-                    yield status.request_id, status.updated_at
+                if status.state is not State.PENDING or status.updated_at is None:
+                    continue
+                if status.told_in == wanted[status.request_id] is not None:
+                    unsure[status.request_id] = status.updated_at
+                else:
+                    marked.append(status.request_id)
+        self._have_checked(marked)
+        return unsure
 
     def _found_in(self, scan: KafkaScan, topic: str, span: TimeSpan) -> Iterator[list[str]]:
-        where = scan.spans([topic], since_ms=span.since_ms, until_ms=span.until_ms + 1)
+        where = scan.spans([topic], since_ms=span.since_ms)
+        late = dict.fromkeys(where, 0)
         for page in scan.pages(where):
             found = self._marks.mark(page.records)
-            if found:
-                self._on_found()
-                self._deadlines.hasten(found)
+            self._have_checked(found)
             yield found
+            for record in page.records:
+                place = record.topic, record.partition
+                late[place] = late[place] + 1 if record.timestamp_ms > span.until_ms else 0
+            if all(
+                late[place] >= LATE_RECORDS or page.positions[place] >= offsets.end
+                for place, offsets in where.items()
+            ):
+                return
+
+    def _have_checked(self, request_ids: Sequence[str]) -> None:
+        if request_ids:
+            self._on_found()
+            self._deadlines.hasten(request_ids)

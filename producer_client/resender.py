@@ -174,7 +174,7 @@ class Resender:
                 themselves.
         """
         self._lanes.start()
-        self._search.start()
+        self._search.start(tries_once=True)
         self._scan.whole_round()
         until_s = monotonic_s() + ONCE_LIMIT_S
         while self._take_and_decide() or not self._is_all_tried():

@@ -105,14 +105,11 @@ class KafkaScan:
         with administrator(self._settings, timeout_s=self._timeout_s) as admin:
             return why_unseen(admin, there, beside)
 
-    def spans(
-        self, topics: Iterable[str], *, since_ms: int | None = None, until_ms: int | None = None
-    ) -> OffsetSpans:
+    def spans(self, topics: Iterable[str], *, since_ms: int | None = None) -> OffsetSpans:
         """Return the spans to read now; a topic that does not exist has none.
 
         Args:
             since_ms: epoch ms; records before the first that is not older are left out.
-            until_ms: epoch ms; the first that is not older, and all behind it, are left out.
 
         Raises:
             KafkaUnavailable: Kafka did not answer, or does not let us read a topic.
@@ -130,9 +127,6 @@ class KafkaScan:
             if since_ms is not None:
                 found = admin.offsets_at(places, max(0, since_ms))
                 begins = {one: ends[one] if found[one] < 0 else found[one] for one in places}
-            if until_ms is not None:
-                found = admin.offsets_at(places, max(0, until_ms))
-                ends |= {one: min(ends[one], found[one]) for one in places if found[one] >= 0}
         return {one: OffsetSpan(min(begins[one], ends[one]), ends[one]) for one in places}
 
     def pages(self, spans: Mapping[Partition, OffsetSpan]) -> Iterator[ScanPage]:

@@ -16,19 +16,22 @@ from feedback.redis.server import guarded
 from feedback.redis.store import StatusStore
 from feedback.status import State
 
-# KEYS: hashes. ARGV: attempt, deadline, topic and payload of each one's record.
+# KEYS: hashes. ARGV: of each one's record the attempt, deadline, topic, payload, and the generation
+# that it reopens.
 _MARK = f"""
 local server = redis.pcall('INFO', 'server')
 local start = type(server) == 'string' and string.match(server, 'run_id:(%w+)') or ''
 local marked = {{}}
 for i, key in ipairs(KEYS) do
-  local at = 4 * i - 3
+  local at = 5 * i - 4
   local is_of = redis.pcall('HMGET', key, 'status', 'told_in', 'attempt', 'deadline_at', 'topic',
-                            'payload_sha256')
+                            'payload_sha256', 'generation')
+  local failed = not is_of.err and tonumber(is_of[7] or nil) or 0
   if start ~= '' and not is_of.err and is_of[1] == '{State.PENDING}'
       and is_of[2] and is_of[2] ~= '' and is_of[2] ~= start
       and is_of[3] == ARGV[at] and (is_of[4] or '') == ARGV[at + 1]
-      and is_of[5] == ARGV[at + 2] and is_of[6] == ARGV[at + 3] then
+      and is_of[5] == ARGV[at + 2] and is_of[6] == ARGV[at + 3]
+      and (failed == 0 or (tonumber(ARGV[at + 4]) or 0) >= failed) then
     redis.call('HSET', key, 'told_in', start)
     marked[#marked + 1] = i
   end
@@ -52,7 +55,8 @@ class SentMarks:
         """Mark the requests whose PENDING belongs to one of these records; return them.
 
         Only the status of that very sending is marked: attempt, deadline, topic and payload are the
-        record's.
+        record's. Of a request that had failed and was asked for again, a resend that only asks how
+        it ended may have all these too, but not the failure that it reopens.
 
         Raises:
             RedisUnavailable: Redis did not answer; marking again is harmless.
@@ -61,7 +65,7 @@ class SentMarks:
         facts: list[str | int] = []
         for record in records:
             try:
-                sent = decode_headers(record)
+                sent = decode_headers(record, group=self._store.group)
             except InvalidMessage:
                 continue
             request_ids.append(sent.request_id)
@@ -70,6 +74,7 @@ class SentMarks:
                 "" if sent.deadline_at is None else sent.deadline_at,
                 record.topic,
                 payload_sha256(record.key, record.value),
+                sent.reopens or 0,
             )
         if not request_ids:
             return []

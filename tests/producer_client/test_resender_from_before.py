@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kafka import KafkaProducer
 
-from feedback.clock import epoch_ms
+from feedback.clock import epoch_ms, monotonic_s
 from feedback.records.envelope import Record
 from feedback.settings.settings import Settings
 from feedback.status import State
+from onceward.servers.ports import free_port
 from producer_client import Client
 from producer_client.record_search import TimeSpan, spans_of
 from producer_client.resender import Resender
@@ -20,6 +22,7 @@ from tests.producer_client.resenders import attempts_of, look_now, running
 
 Records = Callable[[], list[Record]]
 RESEND_AFTER_S = 0.2
+LIMIT_S = 60.0
 
 
 @pytest.fixture
@@ -96,6 +99,48 @@ def test_a_record_of_another_sending_of_it_is_no_proof(
         told_before(worker, there)
         resender.sends(1)
         assert {*resender.ids()} == {there}
+
+
+def test_what_others_have_marked_is_checked_at_once(
+    client: Client, worker: Worker, settings: Settings
+) -> None:
+    request_id = client.send(b"v").request_id
+    told_before(worker, request_id)
+    seen = worker.store.read(request_id)
+    # Another resender has marked it, and died before it had it checked.
+    this_start = worker.store.redis.info("server")["run_id"]
+    worker.store.redis.hset(worker.store.request_key(request_id), "told_in", this_start)
+    look_now(worker.store, request_id, in_s=600)
+    with running(settings) as resender:
+        resender.resender._search.add(seen.topic or "", [seen])
+        resender.sends(1)
+
+
+def test_a_record_behind_one_of_a_clock_that_is_ahead_is_found(
+    client: Client, worker: Worker, settings: Settings
+) -> None:
+    topic = settings.client.topic or ""
+    with KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers) as producer:
+        producer.send(topic, b"ahead", timestamp_ms=epoch_ms() + 3_600_000).get(LIMIT_S)
+    request_id = client.send(b"v").request_id
+    told_before(worker, request_id)
+    with running(settings) as resender:
+        assert {one.request_id for one in resender.sends(1)} == {request_id}
+
+
+def test_one_pass_without_kafka_ends_soon_and_says_so(
+    client: Client, worker: Worker, make_settings: MakeSettings
+) -> None:
+    request_id = client.send(b"v").request_id
+    told_before(worker, request_id)
+    nobody = f"127.0.0.1:{free_port()}"
+    once = Resender(make_settings(resend_after_s=0.001, kafka={"bootstrap_servers": nobody}))
+    try:
+        began_s = monotonic_s()
+        assert not once.once()
+        assert monotonic_s() - began_s < LIMIT_S
+    finally:
+        once.close()
 
 
 def test_one_pass_sends_what_it_finds(

@@ -213,6 +213,7 @@ class RedisServer:
             and stands.get("deadline_at", "") == deadline
             and stands.get("topic") == record.topic
             and stands["payload_sha256"] == payload_sha256(record.key, record.value)
+            and int(stands.get("generation", 0)) <= (sent.reopens or 0)
         )
         if is_of:
             stands["told_in"] = self.run_id

@@ -142,17 +142,3 @@ def test_a_scan_is_used_again_while_the_topic_grows(
         # What comes now is fetched with the rest, and belongs to the next reading.
         fill(ground, name, 200, partitions=2)
         assert len(values(scan, spans)) == 400 * turn - 200
-
-
-def test_a_scan_may_be_cut_to_a_time(scan: KafkaScan, ground: Ground, topic: MakeTopic) -> None:
-    name = topic(2)
-    fill(ground, name, 100, partitions=2)
-    between = scan.spans([name], since_ms=BEGAN_MS + 20, until_ms=BEGAN_MS + 30)
-    assert values(scan, between) == [*range(20, 30)]
-    assert values(scan, scan.spans([name], until_ms=BEGAN_MS + 5)) == [*range(5)]
-    assert values(scan, scan.spans([name], since_ms=BEGAN_MS + 90, until_ms=BEGAN_MS + 900)) == [
-        *range(90, 100)
-    ]
-    # Nothing lies there, before the first record and behind the last.
-    for since_ms, until_ms in ((0, BEGAN_MS - 1), (BEGAN_MS + 500, BEGAN_MS + 600)):
-        assert values(scan, scan.spans([name], since_ms=since_ms, until_ms=until_ms)) == []

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from fakeredis import FakeRedis
 
-from feedback.records.envelope import ATTEMPT, DEADLINE, REQUEST_ID, Record, payload_sha256
+from feedback.records.envelope import (
+    ATTEMPT,
+    DEADLINE,
+    GROUP,
+    REOPENS,
+    REQUEST_ID,
+    Record,
+    payload_sha256,
+)
 from feedback.redis.sent_marks import SentMarks
 from feedback.redis.store import StatusStore
 from feedback.status import State
@@ -25,10 +33,16 @@ def a_record(
     value: bytes = b"v",
     attempt: int = 1,
     deadline_at: int | None = DEADLINE_AT,
+    reopens: int | None = None,
+    group: str | None = None,
 ) -> Record:
     headers = [(REQUEST_ID, request_id.encode()), (ATTEMPT, b"%d" % attempt)]
     if deadline_at is not None:
         headers.append((DEADLINE, b"%d" % deadline_at))
+    if reopens is not None:
+        headers.append((REOPENS, b"%d" % reopens))
+    if group is not None:
+        headers.append((GROUP, group.encode()))
     return Record(topic, 0, 0, 0, b"k", value, tuple(headers))
 
 
@@ -91,6 +105,18 @@ def test_the_record_of_another_sending_proves_nothing(
     told(store)
     assert SentMarks(store).mark([a_record(**other)]) == []
     assert told_in(store) == EARLIER
+
+
+def test_a_failure_that_was_asked_for_again_is_marked_by_a_record_that_reopens_it(
+    store: StatusStore, group: str, this_start: str | None
+) -> None:
+    told(store, attempt="2", generation="3")
+    # A resend under way when it failed: its record is the same but for that.
+    for reopens in (None, 0, 2):
+        assert SentMarks(store).mark([a_record(attempt=2, reopens=reopens)]) == []
+    assert SentMarks(store).mark([a_record(attempt=2, reopens=3, group="another")]) == []
+    marked = SentMarks(store).mark([a_record(attempt=2, reopens=3, group=group)])
+    assert marked == (["r"] if this_start else [])
 
 
 def test_a_record_that_is_none_of_ours_is_passed_over(store: StatusStore) -> None:
