@@ -105,13 +105,14 @@ class Letter(NamedTuple):
         """Whether it is a failure of this group, and not of another system or group.
 
         The name of the group alone proves nothing: a connector, or an application beside ours, may
-        have it. A letter that names none is of the group by the name of its topic.
+        have it, or have read a letter of ours and kept its headers. So the topic has to be one of
+        the group's dead letter topics, or a mirror of one with a prefix.
         """
-        named = self.failure.group
-        if named is None:
-            is_silent = self.dialect in (Dialect.ONCEWARD, Dialect.NONE)
-            return is_silent and is_dead_letter_topic(self.record.topic, group)
-        return self.dialect is Dialect.ONCEWARD and named == group
+        if not is_dead_letter_topic(self.record.topic, group):
+            return False
+        if self.failure.group is None:
+            return self.dialect in (Dialect.ONCEWARD, Dialect.NONE)
+        return self.dialect is Dialect.ONCEWARD and self.failure.group == group
 
     @property
     def sent_by(self) -> str | None:

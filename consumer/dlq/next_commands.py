@@ -51,8 +51,15 @@ class _Commands:
         self._report = report
         self._file = config
         self._config = () if config is None else ("--config", config)
+        # Of another system's letter, which is open: this group's discard does not close it.
+        self._is_closed_here_alone = (
+            report.is_theirs
+            and report.state is LetterState.UNKNOWN
+            and report.verdict is Redrivable.DISCARDED
+        )
         # An id without a topic is of the row: see `discard`.
-        lies_in = () if report.ours is None else (report.letters[-1].record.topic,)
+        is_apart = report.ours is not None or self._is_closed_here_alone
+        lies_in = (report.letters[-1].record.topic,) if is_apart else ()
         dlqs = sorted(report.dlqs) or lies_in
         self._dlqs = [word for one in dlqs for word in ("--dlq", one)]
 
@@ -120,12 +127,13 @@ class _Commands:
         elif verdict is Redrivable.TOO_OFTEN:
             most = str(self._report.letters[-1].failure.redrive_count + 1)
             yield self._dlq("send it back once more", "redrive", *dlqs, "--max-redrives", most)
-        elif verdict is Redrivable.DISCARDED:
+        elif verdict is Redrivable.DISCARDED and not self._is_closed_here_alone:
             whose = "its" if self._report.ours is None else "this group's"
             yield self._dlq(f"open {whose} case again: say why", "discard", "--undo", *_BECAUSE)
         elif verdict is Redrivable.ON_ITS_WAY:
             yield self._client("its outcome, as soon as there is one", "wait")
-        if verdict in _CLOSABLE and self._report.ours is None:
+        is_closable = verdict in _CLOSABLE or self._is_closed_here_alone
+        if is_closable and self._report.ours is None:
             again = ("--again",) if verdict is Redrivable.SENT_BEFORE else ()
             yield self._dlq("nothing is to be done: say why", "discard", *dlqs, *again, *_BECAUSE)
 

@@ -235,11 +235,17 @@ def can_be_undone(actions: Sequence[Action], row: Row | None) -> Discarded:
 
 
 def _discard(actions: Sequence[Action], row: Row | None, *, of: int | None = None) -> Action | None:
-    last = None
+    standing: list[Action] = []
     for action in actions:
-        if action.action in OF_A_CASE and _is_about(action, row, of):
-            last = action
-    return last if last is not None and last.action == ActionKind.DISCARD else None
+        if action.action not in OF_A_CASE or not _is_about(action, row, of):
+            continue
+        if action.action == ActionKind.DISCARD:
+            standing.append(action)
+        elif standing:
+            # Without a row one of another system's letter counts too: its undo opens nothing else.
+            alike = [one for one in standing if one.generation == action.generation]
+            standing.remove((alike or standing)[-1])
+    return standing[-1] if standing else None
 
 
 def _is_about(action: Action, row: Row | None, of: int | None) -> bool:

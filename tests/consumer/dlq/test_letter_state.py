@@ -102,7 +102,9 @@ def test_a_letter_of_ours_is_what_our_row_says_whatever_is_said_of_another_syste
 ) -> None:
     found, (untouched, closed) = row("a", state), OURS[state]
     nameless = letter(DLQ_CONSUMER_GROUP=None)
-    for ours in (letter(), nameless, letter_of(record((("onceward-request-id", b"a"),)))):
+    mirrored = letter(of={"topic": "dc1.payments.g.dlq"})
+    silent = letter_of(record((("onceward-request-id", b"a"),)))
+    for ours in (letter(), nameless, mirrored, silent):
         assert ours.is_of("g")
         assert state_now(ours, found, []) is untouched
         assert state_now(ours, found, [THEIR_DISCARD]) is untouched
@@ -124,6 +126,9 @@ SHARE = ("__dlq.errors.topic", b"t"), ("__dlq.errors.delivery.count", b"1")
         letter_of(record(SPRING_OF_OURS)),
         letter_of(record((), topic="their-dlq")),
         letter(DLQ_CONSUMER_GROUP="another"),
+        letter(of={"topic": "their-dlq"}),
+        letter(DLQ_CONSUMER_GROUP=None, of={"topic": "their-dlq"}),
+        foreign("a", DLQ_CONSUMER_GROUP="g", DLQ_ATTEMPTS="1"),
     ],
 )
 def test_a_letter_of_another_system_is_unknown_until_its_own_discard(

@@ -92,7 +92,22 @@ CLOSED_HERE = [CLOSED[0]._replace(generation=1)]
         ),
         (
             {"row": failed(), "verdict": Redrivable.DISCARDED, "actions": CLOSED_HERE},
-            ["discard --undo --because", "discard --dlq x"],
+            ["discard --dlq x"],
+        ),
+        # Its row was pruned since.
+        ({"verdict": Redrivable.DISCARDED, "actions": CLOSED_HERE}, ["discard --dlq x"]),
+        (
+            {"verdict": Redrivable.DISCARDED, "actions": CLOSED_HERE, "dlqs": []},
+            ["discard --dlq connect-dlq"],
+        ),
+        (
+            {
+                "row": failed(),
+                "state": LetterState.DISCARDED,
+                "verdict": Redrivable.DISCARDED,
+                "actions": [*CLOSED_HERE, *CLOSED],
+            },
+            ["discard --undo --because", "discard --undo --dlq x"],
         ),
     ],
 )

@@ -225,6 +225,36 @@ def test_a_discard_for_another_system_closes_no_failure_that_this_group_has_late
     assert decisions.discard([failure(name, 1)], **given, is_trial=True) == [None]
 
 
+@pytest.mark.parametrize("is_pruned_before", [True, False])
+def test_the_undo_of_theirs_opens_no_discarded_failure_of_ours_whose_row_is_pruned(
+    journal: Journal, decisions: Decisions, database: Database, is_pruned_before: bool
+) -> None:
+    name = ended(journal, JournalState.FAILED)
+    given: dict[str, Any] = {"by": "zoe", "reason": "refunded"}
+
+    def prune() -> None:
+        # Its letter is written, and all that was long ago.
+        times = ("deadline_at", "finished_at", "dead_letter_at")
+        aged = ", ".join(f"{one} = 1" for one in times)
+        database.change(f"UPDATE onceward_request SET {aged} WHERE request_id = :name", name=name)
+        assert journal.prune(86_400_000, 10).requests == 1
+
+    assert decisions.discard([failure(name, 1)], **given) == [None]
+    if is_pruned_before:
+        prune()
+    assert decisions.discard([theirs(name)], **given) == [None]
+    undone = decisions.undo_discard([name], **given, is_beside=True)
+    assert undone == {name: Discarded.UNDONE}
+    if not is_pruned_before:
+        prune()
+    ours = decisions.discard([failure(name, 1)], **given, is_trial=True)
+    assert ours == [Redrivable.DISCARDED]
+    assert decisions.discard([theirs(name)], **given, is_trial=True) == [None]
+    # Its own undo opens it.
+    assert decisions.undo_discard([name], **given) == {name: Discarded.UNDONE}
+    assert decisions.discard([failure(name, 1)], **given, is_trial=True) == [None]
+
+
 def test_a_failure_of_ours_that_may_run_is_waited_for_before_theirs_is_discarded(
     journal: Journal, decisions: Decisions
 ) -> None:
