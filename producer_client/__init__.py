@@ -23,8 +23,9 @@ The front door: `http/`, an extra; `http_commands` starts it.
 
 The resender: `resender` takes the due requests (`feedback.redis.deadlines`), `plan` decides by
 `resending`, `lanes` separate the topics, `resends` sends one batch again with the payloads that
-`payloads` finds. `lost_scan` looks for dead workers' requests in between. `service` is the process
-around the resender and the relay.
+`payloads` finds. `lost_scan` looks for dead workers' requests in between;
+`record_search` looks in Kafka for those that a Redis brought back. `service` is the process around
+the resender and the relay.
 
 Not obvious: a send that fails for certain removes its PENDING again, so that nobody waits for a
 request that was never sent. A send of unknown outcome leaves it, because the request may yet run. A

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from feedback.redis.deadlines import Taken
 from feedback.statuses import Status
-from producer_client.resending import Ended, Later, Resend, SeenRequest, decide, draw_of
+from producer_client.resending import (
+    Ended,
+    Later,
+    Resend,
+    SearchFirst,
+    SeenRequest,
+    decide,
+    draw_of,
+)
 from producer_client.resends import Wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The decisions about due requests; `resends` by their topic, empty for unknown."""
+    """The decisions about due requests; `resends` and `searches` by topic, empty for unknown.
 
-    looks_s: dict[str, float]
-    ended: list[str]
-    resends: dict[str, list[Wanted]]
+    Attributes:
+        looks_s: seconds to the next check; of those in `searches`, too.
+    """
+
+    looks_s: dict[str, float] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+    resends: dict[str, list[Wanted]] = field(default_factory=dict)
+    searches: dict[str, list[Status]] = field(default_factory=dict)
 
 
 def plan_of(statuses: Sequence[Status], taken: Taken, *, resend_after_s: float) -> Plan:
@@ -27,7 +40,7 @@ def plan_of(statuses: Sequence[Status], taken: Taken, *, resend_after_s: float) 
         taken: when they were taken, by the clock that decided that they are due.
         resend_after_s: the setting.
     """
-    plan = Plan({}, [], {})
+    plan = Plan()
     for status in statuses:
         seen = _seen(status, taken)
         match decide(seen, resend_after_s=resend_after_s):
@@ -35,6 +48,9 @@ def plan_of(statuses: Sequence[Status], taken: Taken, *, resend_after_s: float) 
                 plan.ended.append(status.request_id)
             case Later(look_s):
                 plan.looks_s[status.request_id] = look_s
+            case SearchFirst(look_s):
+                plan.looks_s[status.request_id] = look_s
+                plan.searches.setdefault(status.topic or "", []).append(status)
             case Resend(why):
                 wanted = Wanted(status, why, seen.left_s)
                 plan.resends.setdefault(status.topic or "", []).append(wanted)

@@ -38,6 +38,7 @@ from producer_client.lanes import TopicLanes
 from producer_client.lost_scan import LostScan
 from producer_client.payloads import PayloadFinder
 from producer_client.plan import plan_of
+from producer_client.record_search import RecordSearch
 from producer_client.resending import MAX_BACKOFF_FACTOR
 from producer_client.resends import ResendBatch, Resends, Resent, Wanted
 from producer_client.sending import BlockingSends
@@ -91,6 +92,14 @@ class Resender:
         )
         self._outage = OutageLog(log, "redis.away", "redis.back")
         self._lanes = TopicLanes(resends.send, on_fault=self.fail)
+        self._search = RecordSearch(
+            settings.kafka,
+            store=self._store,
+            deadlines=self._deadlines,
+            send_timeout_s=client.send_timeout_s,
+            on_found=lambda: self._come_back(monotonic_s() + 2 * PUT_OFF_S),
+            on_fault=self.fail,
+        )
         self._lease_s = client.send_timeout_s + LEASE_BEFORE_SEND_S
         self._longest_look_s = client.resend_after_s * MAX_BACKOFF_FACTOR
         self._scan = LostScan(
@@ -112,6 +121,7 @@ class Resender:
     def start(self) -> None:
         """Begin to work, also when the servers are not there yet."""
         self._lanes.start()
+        self._search.start()
         self._thread.start()
         log.info("resender.started", group=self._settings.kafka.group)
 
@@ -144,6 +154,7 @@ class Resender:
         self._stopping.set()
         until_s = monotonic_s() + STOP_S
         is_idle = self._lanes.stop(STOP_S)
+        is_idle &= self._search.stop(max(0.0, until_s - monotonic_s()))
         if self._thread.ident is not None:
             self._thread.join(max(0.0, until_s - monotonic_s()))
         self._sender.close(CLOSE_S)
@@ -163,17 +174,23 @@ class Resender:
                 themselves.
         """
         self._lanes.start()
+        self._search.start(tries_once=True)
         self._scan.whole_round()
         until_s = monotonic_s() + ONCE_LIMIT_S
         while self._take_and_decide() or not self._is_all_tried():
             if self.wait(0) or monotonic_s() > until_s:
                 return False
-            if self._lanes.wait_idle(POLL_S) and not self._is_all_tried():
+            if self._is_idle(POLL_S) and not self._is_all_tried():
                 self.wait(POLL_S)
-        return not self._lanes.has_missed_topic and not self._lanes.has_missed_redis
+        lanes = self._lanes
+        has_missed = lanes.has_missed_topic or lanes.has_missed_redis or self._search.has_missed
+        return not has_missed
+
+    def _is_idle(self, timeout_s: float) -> bool:
+        return self._search.wait_idle(timeout_s) and self._lanes.wait_idle(timeout_s)
 
     def _is_all_tried(self) -> bool:
-        return self._lanes.wait_idle(0) and monotonic_s() > self._comes_back_s
+        return self._is_idle(0) and monotonic_s() > self._comes_back_s
 
     def _come_back(self, at_s: float) -> None:
         """Note that requests which could not be tried are due again at a monotonic time."""
@@ -222,6 +239,8 @@ class Resender:
         plan = plan_of(statuses, taken, resend_after_s=self._settings.client.resend_after_s)
         self._deadlines.settle(taken, plan.looks_s)
         self._deadlines.remove(taken, plan.ended)
+        for topic, statuses in plan.searches.items():
+            self._search.add(topic, statuses)
         is_taken_in = True
         for topic, wanted in plan.resends.items():
             # By Redis' clock the lease begins a little later.

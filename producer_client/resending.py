@@ -123,7 +123,14 @@ class Ended:
     """Nobody needs to look at it any more."""
 
 
-Decision = Resend | Later | Ended
+@dataclass(frozen=True, slots=True)
+class SearchFirst:
+    """Find out whether Kafka has its record, and look again in so many seconds."""
+
+    look_s: float
+
+
+Decision = Resend | Later | Ended | SearchFirst
 
 
 def decide(seen: SeenRequest, *, resend_after_s: float) -> Decision:
@@ -135,10 +142,13 @@ def decide(seen: SeenRequest, *, resend_after_s: float) -> Decision:
     resend was begun: PENDING may have been written, and nothing sent.
 
     A PENDING from before Redis came back, which no worker has accepted, may have been taken back: a
-    replica or a snapshot has older data, and its client got `NotSent`. It is left alone. A client
-    that waits with its handle sends it again, and a record that Kafka has is read. (The script in
-    Redis refuses a wait that only knows the id.) An hour after its deadline, more than any clock is
-    off, it is sent: it can only expire, and so ends.
+    replica or a snapshot has older data, and its client got `NotSent`. Kafka tells: where it has
+    the record of this sending, nobody got `NotSent`, and the request is sent. Where it has none,
+    the request is left alone, and searched for at longer and longer intervals: a client may still
+    be sending it, or hold it in an open transaction. A client that waits with its handle sends it
+    again, and a record that Kafka has is read. (The script in Redis refuses a wait that only knows
+    the id.) An hour after its deadline, more than any clock is off, it is sent: it can only expire,
+    and so ends.
     """
     is_past = seen.left_s is not None and seen.left_s <= 0
     wait_s = _wait_s(seen, resend_after_s)
@@ -151,7 +161,7 @@ def decide(seen: SeenRequest, *, resend_after_s: float) -> Decision:
     if seen.is_from_before and may_be_taken_back(
         seen.state, seen.attempt, is_asked_anew=seen.is_asked_anew, left_s=seen.left_s
     ):
-        return Later(max(LONGEST_PAUSE_S, resend_after_s))
+        return _search(seen, wait_s, resend_after_s)
     why = ResendReason.OVERDUE if is_past else ResendReason.SILENT
     if seen.is_unfinished and seen.state is State.PENDING:
         return Resend(why)
@@ -161,6 +171,12 @@ def decide(seen: SeenRequest, *, resend_after_s: float) -> Decision:
         longest_s = resend_after_s * MAX_BACKOFF_FACTOR
         return Later(min(seen.due_in_s + resend_after_s, longest_s))
     return _when_due(seen, wait_s, why)
+
+
+def _search(seen: SeenRequest, wait_s: float, resend_after_s: float) -> SearchFirst | Later:
+    if 0 <= seen.since_told_s < wait_s and not seen.is_unfinished:
+        return Later(wait_s - seen.since_told_s)
+    return SearchFirst(max(resend_after_s, min(seen.since_told_s, LONGEST_PAUSE_S)))
 
 
 def _when_due(seen: SeenRequest, wait_s: float, why: ResendReason) -> Decision:

@@ -216,7 +216,9 @@ class Acts:
     def _undo_discard(self, request: Request, form: Form, by: str) -> Response:
         request_id, reason = request_of(form), reason_of(form)
         dlq = source_of(self._settings.console, form)
-        found = undo_discard(self._settings, [request_id], by=by, because=reason)[request_id]
+        found = undo_discard(
+            self._settings, [request_id], by=by, because=reason, is_theirs="theirs" in form
+        )[request_id]
         if found is not Discarded.UNDONE:
             raise HTTPException(409, f"{request_id}: {UNDONE_WORDS[found]}")
         return _to_request(request_id, dlq)

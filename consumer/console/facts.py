@@ -35,6 +35,11 @@ def read(reader: Callable[[], T]) -> Known[T]:
         return Known(None, str(error))
 
 
+def flat(fact: Known[Known[T]]) -> Known[T]:
+    """Return the fact that a reader knows, or why it is not known."""
+    return Known(None, fact.why) if fact.value is None else fact.value
+
+
 class Readers:
     """Threads that read for the pages, so that a page waits for its slowest reader alone."""
 

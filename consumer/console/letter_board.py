@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from consumer.console.facts import Known, read
 from consumer.console.letter_choice import EVERYTHING, LetterChoice
-from consumer.console.letter_index import LetterIndex, LetterView
-from consumer.dlq.letter_state import LetterState, LetterStates
+from consumer.console.letter_index import IndexedLetter, LetterIndex, LetterView
+from consumer.dlq.letter_state import LetterStanding, LetterState, LetterStates
 from consumer.dlq.list_hints import asked_anew
 from consumer.dlq.reading import journaled_letters
 from consumer.dlq.unfinished import unfinished_of
@@ -94,7 +94,7 @@ class LetterBoard:
         self._settings = settings
         self._dlqs = frozenset(filter(None, [dlq]))
         self._all = LetterChoice(dlq=dlq)
-        self._index = LetterIndex()
+        self._index = LetterIndex(settings.kafka.group)
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="onceward-letters")
         self._last: Known[_Refresh] | None = None
@@ -128,7 +128,7 @@ class LetterBoard:
 
     def _looked(self, choice: LetterChoice) -> _Chosen:
         view = self._index.view(choice, most=LISTED, bars=BARS)
-        open_ones = [one.request_id for one in view.newest if one.state == LetterState.OPEN]
+        open_ones = [one.request_id for one in view.newest if _is_open_here(one)]
         return view, read(lambda: asked_anew(self._settings, open_ones))
 
     def _refreshed(self) -> Known[_Refresh]:
@@ -173,6 +173,10 @@ class LetterBoard:
         unfinished = unfinished_of(self._settings)
         views = {} if everything[1].why else {self._all: everything}
         return _Refresh(unfinished, at, monotonic_s() - begun_s, views)
+
+
+def _is_open_here(one: IndexedLetter) -> bool:
+    return LetterStanding(LetterState(one.state), one.ours).is_open_here
 
 
 _BEGUN: Known[_Refresh] = Known(None, "the dead letters are being read: look again in a moment")

@@ -24,6 +24,7 @@ from consumer.dlq.tally import Bar, Histogram, message_kind
 from feedback.kafka.scan import OffsetSpans, resumed
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
+from feedback.records.failure_headers import DLQ_REDRIVE_ID
 
 CACHE_KIB = 8_192
 STATES_AT_ONCE = 1000
@@ -35,19 +36,20 @@ SETTLED = (LetterState.REPAIRED, LetterState.EXPIRED, LetterState.OLDER)
 
 _TABLE = """
 CREATE TABLE letter (
-    request_id TEXT, attempts INT, dlq TEXT, partition INT, "offset" INT, topic TEXT, dialect TEXT,
-    reason TEXT, class TEXT, message TEXT, kind TEXT, failed_at INT, state TEXT,
-    PRIMARY KEY (request_id, attempts)
+    request_id TEXT, attempts INT, writing TEXT, dlq TEXT, partition INT, "offset" INT, topic TEXT,
+    dialect TEXT, reason TEXT, class TEXT, message TEXT, kind TEXT, failed_at INT, failed_in TEXT,
+    sent_by TEXT, state TEXT, ours TEXT,
+    PRIMARY KEY (request_id, attempts, writing)
 ) WITHOUT ROWID"""
 # A letter that was written twice is one, and goes with its last copy.
 _INSERT = f"""
-INSERT INTO letter VALUES ({", ".join("?" * 13)}) ON CONFLICT DO UPDATE SET
+INSERT INTO letter VALUES ({", ".join("?" * 17)}) ON CONFLICT DO UPDATE SET
     dlq = excluded.dlq, partition = excluded.partition, "offset" = excluded."offset"
 """
 
 
 class IndexedLetter(NamedTuple):
-    """A letter without its large parts."""
+    """A letter without its large parts; `ours` is that of `LetterStanding`."""
 
     request_id: str
     attempts: int
@@ -58,6 +60,7 @@ class IndexedLetter(NamedTuple):
     message: str
     failed_at: int
     state: str
+    ours: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,11 @@ class LetterIndex:
     """The table; one thread refreshes it, any thread looks.
 
     Attributes:
+        group: whose journal says the states.
         positions: the next offset to read of each partition.
     """
 
+    group: str
     positions: dict[Partition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -108,12 +113,11 @@ class LetterIndex:
         spans = reader.spans()
         self._forget(spans)
         for page in reader.pages(resumed(spans, self.positions)):
-            self._write(_INSERT, map(_columns, page.letters))
+            self._write(_INSERT, (_columns(one, self.group) for one in page.letters))
             self.positions |= page.positions
-        for letters in self._unsettled():
-            found = zip(states.of(letters), letters, strict=True)
-            update = "UPDATE letter SET state = ? WHERE request_id = ? AND attempts = ?"
-            self._write(update, ((one.value, *_name(letter)) for one, letter in found))
+        for names, letters in self._unsettled():
+            found = zip(states.of(letters), names, strict=True)
+            self._write(_UPDATE, ((one.state.value, one.ours, *name) for one, name in found))
 
     def view(self, choice: LetterChoice, *, most: int, bars: int) -> LetterView:
         """Return the letters of a choice.
@@ -149,7 +153,7 @@ class LetterIndex:
             ).fetchall()
             newest = ask(
                 "SELECT request_id, attempts, topic, dialect, reason, class, message, failed_at, "
-                f"state FROM letter WHERE {shown} ORDER BY failed_at DESC LIMIT :most",
+                f"state, ours FROM letter WHERE {shown} ORDER BY failed_at DESC LIMIT :most",
                 {**given, "most": most},
             ).fetchall()
         times = Histogram()
@@ -181,21 +185,22 @@ class LetterIndex:
             else:
                 self._write(_DELETE, [(*place, span.begin)])
 
-    def _unsettled(self) -> Iterator[list[Letter]]:
-        behind: tuple[str, int] = ("", -1)
+    def _unsettled(self) -> Iterator[tuple[list[_Name], list[Letter]]]:
+        behind: _Name = ("", -1, "")
         settled = ", ".join(f"'{one.value}'" for one in SETTLED)
         while True:
             with self._lock:
                 rows = self._database.execute(
-                    "SELECT request_id, attempts, dlq, dialect FROM letter "
-                    f"WHERE state NOT IN ({settled}) AND (request_id, attempts) > (?, ?) "
-                    f"ORDER BY 1, 2 LIMIT {STATES_AT_ONCE}",
+                    "SELECT request_id, attempts, writing, dlq, dialect, failed_at, failed_in, "
+                    f"sent_by FROM letter WHERE state NOT IN ({settled}) "
+                    "AND (request_id, attempts, writing) > (?, ?, ?) "
+                    f"ORDER BY 1, 2, 3 LIMIT {STATES_AT_ONCE}",
                     behind,
                 ).fetchall()
             if not rows:
                 return
-            behind = rows[-1][:2]
-            yield [_letter(*row) for row in rows]
+            behind = rows[-1][:3]
+            yield [row[:3] for row in rows], [_letter(*row[:2], *row[3:]) for row in rows]
 
     def _write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         # Left by an error it is rolled back, else committed.
@@ -204,6 +209,11 @@ class LetterIndex:
             self._database.executemany(statement, rows)
 
 
+# Request id, attempts and writing.
+_Name = tuple[str, int, str]
+_UPDATE = (
+    "UPDATE letter SET state = ?, ours = ? WHERE request_id = ? AND attempts = ? AND writing = ?"
+)
 _DELETE = 'DELETE FROM letter WHERE dlq = ? AND partition = ? AND "offset" < ?'
 # Of a letter that counts no attempts.
 _UNCOUNTED = -1
@@ -226,11 +236,13 @@ def _bounds(stretch: Stretch) -> Iterator[str]:
         yield "failed_at < :until_ms"
 
 
-def _columns(letter: Letter) -> tuple[Any, ...]:
+def _columns(letter: Letter, group: str) -> tuple[Any, ...]:
     failure, record = letter.failure, letter.record
     message = (failure.exception_message or "")[:MESSAGE_CHARS]
     return (
-        *_name(letter),
+        _text(letter.request_id),
+        _UNCOUNTED if failure.attempts is None else failure.attempts,
+        _text(letter.writing_for(group)),
         record.topic,
         record.partition,
         record.offset,
@@ -241,7 +253,10 @@ def _columns(letter: Letter) -> tuple[Any, ...]:
         _text(message),
         _text(message_kind(failure.exception_message)),
         letter.failed_at,
+        None if failure.group is None else _text(failure.group),
+        None if letter.sent_by is None else _text(letter.sent_by),
         LetterState.UNKNOWN.value,
+        None,
     )
 
 
@@ -250,13 +265,18 @@ def _text(foreign: str | None) -> str:
     return (foreign or "").encode("utf-8", "replace").decode()
 
 
-def _name(letter: Letter) -> tuple[str, int]:
-    attempts = letter.failure.attempts
-    return _text(letter.request_id), _UNCOUNTED if attempts is None else attempts
-
-
-def _letter(request_id: str, attempts: int, dlq: str, dialect: str) -> Letter:
+def _letter(
+    request_id: str,
+    attempts: int,
+    dlq: str,
+    dialect: str,
+    failed_at: int,
+    failed_in: str | None,
+    sent_by: str | None,
+) -> Letter:
     """Return as much of a letter as its state is decided by."""
-    failure = Failure(attempts=None if attempts == _UNCOUNTED else attempts)
-    record = Record(dlq, 0, 0, 0, None, None, ())
+    counted = None if attempts == _UNCOUNTED else attempts
+    failure = Failure(attempts=counted, failed_at=failed_at, group=failed_in)
+    headers = () if sent_by is None else ((DLQ_REDRIVE_ID, sent_by.encode()),)
+    record = Record(dlq, 0, 0, 0, None, None, headers)
     return Letter(record, Dialect(dialect), request_id, failure, None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, starmap
 from typing import Any
 from urllib.parse import quote
 
@@ -43,6 +44,7 @@ class Overview:
     Attributes:
         doubts: how many are open, and the claims that may become further ones.
         days: of the audit, the latest first.
+        others: the letters of other systems, by their topics.
     """
 
     workers: Known[WorkersFound]
@@ -51,6 +53,7 @@ class Overview:
     owed: Known[list[OwedLate]]
     pauses: Known[list[PauseRow]]
     days: Known[list[AuditDay]]
+    others: Mapping[str, Known[Board]] = field(default_factory=dict)
 
 
 # An audit of yesterday that runs this morning is in time.
@@ -64,6 +67,7 @@ def needs_of(seen: Overview) -> list[Need]:
         *_of_workers(seen.workers),
         *_of_doubts(seen.doubts),
         *_of_letters(seen.letters),
+        *chain.from_iterable(starmap(_of_others, seen.others.items())),
         *_of_owed(seen.owed),
         *_of_pauses(seen.pauses),
         *_of_audit(seen.days),
@@ -126,11 +130,23 @@ def _of_letters(fact: Known[Board]) -> Iterator[Need]:
     if fact.value is None:
         return
     board = fact.value
-    if board.view.shown:
-        verb = "needs" if board.view.shown == 1 else "need"
-        yield Need(f"{counted(board.view.shown, 'dead letter')} {verb} a decision", "letters")
+    yield from _undecided(board, "letters")
     for one in board.unfinished:
         yield Need(unfinished_words(one), f"redrives/{quote(one.redrive_id, safe='')}")
+
+
+def _of_others(dlq: str, fact: Known[Board]) -> Iterator[Need]:
+    page = f"letters?dlq={quote(dlq, safe='')}"
+    yield from _unknown(fact, f"dead letters in {dlq} are", page)
+    if fact.value is not None:
+        yield from _undecided(fact.value, page, f" in {dlq}")
+
+
+def _undecided(board: Board, page: str, where: str = "") -> Iterator[Need]:
+    shown = board.view.shown
+    if shown:
+        verb = "needs" if shown == 1 else "need"
+        yield Need(f"{counted(shown, 'dead letter')}{where} {verb} a decision", page)
 
 
 def _of_owed(fact: Known[list[OwedLate]]) -> Iterator[Need]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -12,9 +13,10 @@ from starlette.responses import FileResponse, Response
 
 from consumer.console import state_diagram
 from consumer.console.audit_days import audit_days, report_file
-from consumer.console.facts import Readers
+from consumer.console.facts import Readers, flat
 from consumer.console.fields import is_number
 from consumer.console.letter_board import LetterBoards
+from consumer.console.letter_choice import LetterChoice
 from consumer.console.letter_page import DeadLetterPage
 from consumer.console.needs import Overview, guarded_topics, last_judged, needs_of
 from consumer.console.owed import owed_late
@@ -23,6 +25,7 @@ from consumer.console.sources import all_of, source_of
 from consumer.dlq.dates import moment_ms
 from consumer.dlq.decoded import decoded, header_text
 from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
+from consumer.dlq.letter_state import LetterState
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
@@ -96,8 +99,11 @@ class ConsolePages:
             begin(self._pauses),
             begin(lambda: audit_days(settings.audit)),
         )
+        dlqs = settings.console.dead_letter_topics
+        others = {one: begin(partial(self._letters.look, LetterChoice(dlq=one))) for one in dlqs}
         letters = self._letters.look()
-        seen = Overview(workers(), doubts(), letters, owed(), pauses(), days())
+        theirs = {one: flat(look()) for one, look in others.items()}
+        seen = Overview(workers(), doubts(), letters, owed(), pauses(), days(), theirs)
         return self._page(
             request,
             "now",
@@ -179,7 +185,7 @@ class ConsolePages:
             holder=holder_words(report.holder),
             commands=next_commands(report, config=self._file),
             asks=asks,
-            is_discarded=is_discarded(report.actions, report.row),
+            is_discarded=_is_discarded(report),
             payload=_payload(report) if record is not None else None,
             letters_below=list(reversed(report.letters)),
         )
@@ -278,6 +284,13 @@ _ASKED = ("id", "key", "topic", "state", "code", "since", "until")
 def _stands(report: RequestReport) -> State | None:
     row = None if report.row is None else report.row.state
     return state_diagram.standing(row, None if report.status is None else report.status.state)
+
+
+def _is_discarded(report: RequestReport) -> bool:
+    """Whether a discard can be undone: that of its letter, where that is of another system."""
+    if report.is_theirs:
+        return report.state is LetterState.DISCARDED
+    return is_discarded(report.actions, report.row)
 
 
 def _payload(report: RequestReport) -> dict[str, Any]:

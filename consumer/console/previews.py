@@ -22,11 +22,10 @@ from consumer.dlq.letter import Letter
 from consumer.dlq.options import Given
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import RedrivePlan
-from consumer.dlq.redrive.progress import SENT, refused
+from consumer.dlq.redrive.progress import SENT, left_in_words, refused
 from consumer.dlq.redrive.risks import Risks
 from consumer.dlq.redrive.session import rehearse
 from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
-from consumer.journal.redrive_rule import IN_WORDS, Redrivable
 from feedback.errors import SettingsError
 from feedback.kafka.scan import OffsetSpan, OffsetSpans
 from feedback.settings.settings import Settings
@@ -150,7 +149,8 @@ class Previews:
             )
             counts, count, spans = dict(trial.counts), trial.taken, trial.seen
             first, later, marks, risks = [], NOTHING_LATER, trial.marks, Risks()
-        left = {IN_WORDS[Redrivable(name)]: number for name, number in refused(counts).items()}
+        is_theirs = bool(plan.dlqs) and kind != DISCARD
+        left = left_in_words(refused(counts), is_theirs=is_theirs)
         return Preview(kind, plan, count, spans or {}, left, first, later, marks, risks)
 
     def sealed(self, preview: Preview) -> str:

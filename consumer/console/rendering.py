@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from consumer.console.people import ROLES_OF, Person
 from consumer.dlq.dates import instant, moment
 from consumer.dlq.decoded import decoded
+from consumer.dlq.letter_state import ours_in_words
 from consumer.dlq.list_page import MESSAGE_LIMIT
 from consumer.ops.workers.page import age
 from feedback import __version__
@@ -98,6 +99,7 @@ def _environment() -> Environment:
         "rate": rate,
         "duration": duration,
         "counted": counted,
+        "ours": ours_in_words,
         "shell": shlex.quote,
         "lines": lambda text: escape(printable(text, also="\n")),
         # Of a text that a form keeps: see `editable`.

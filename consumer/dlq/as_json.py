@@ -29,6 +29,7 @@ def listed_json(one: Listed, *, later: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "request_id": one.request_id,
         "state": one.state.value,
+        **({} if one.ours is None else {"this_group": one.ours}),
         "dialect": one.dialect.value,
         **place_json(*one.place),
         **failure_json(one.failure),
@@ -105,6 +106,7 @@ def report_json(report: RequestReport, *, value: bool, config: str | None = None
     return {
         "request_id": report.request_id,
         "state": None if report.state is None else report.state.value,
+        "this_group": report.ours,
         "letters": [letter_json(one, value=value) for one in report.letters],
         "row": row,
         "runs": [one._asdict() for one in report.runs],

@@ -12,6 +12,7 @@ from itertools import chain
 import click
 
 from consumer.dlq.filter import Filter
+from consumer.dlq.letter import Letter
 from consumer.dlq.listing import SeenNames
 from consumer.dlq.options import (
     DISCARD_AGAIN_WORDS,
@@ -107,6 +108,8 @@ def discard(
     The requests stay FAILED and their letters stay where they are, but none is sent back any more.
     A request that the journal does not know needs a letter. More than one are counted first, and
     discarded when you say yes. --undo takes it back, as long as nothing else has happened to them.
+    A letter of another system (--dlq) is discarded for itself, whatever this group has done with
+    the same record; --undo --dlq takes that back.
 
     \b
     Examples:
@@ -116,10 +119,13 @@ def discard(
     """
     refuse_beside_all("--undo", but=_OF_UNDOING)
     named = given_with(given, request_ids)
-    require_some(named, everything=everything)
+    # The topic alone names no discard.
+    require_some(replace(named, dlqs=frozenset()) if undo else named, everything=everything)
     settings = settings_of(config)
     if undo:
-        undone = undo_discard(settings, named.filter.ids, by=by, because=because)
+        undone = undo_discard(
+            settings, named.filter.ids, by=by, because=because, is_theirs=bool(named.dlqs)
+        )
         say_source(settings, as_json=as_json)
         return _print_undone(settings, undone, as_json=as_json, config=config)
 
@@ -207,12 +213,16 @@ def discard_letters(
 
 
 def undo_discard(
-    settings: Settings, ids: Collection[str], *, by: str, because: str
+    settings: Settings, ids: Collection[str], *, by: str, because: str, is_theirs: bool = False
 ) -> dict[str, Discarded]:
-    """Take the discards of requests back; return the result of each."""
+    """Take the discards of requests back; return the result of each.
+
+    Args:
+        is_theirs: those of letters of other systems.
+    """
     with ExitStack() as stack:
         decisions, _ = opened_decisions(settings, stack)
-        return decisions.undo_discard(sorted(ids), by=by, reason=because)
+        return decisions.undo_discard(sorted(ids), by=by, reason=because, is_beside=is_theirs)
 
 
 def _print_undone(
@@ -267,10 +277,16 @@ def _chosen(
 
         def pages() -> Iterator[list[Candidate]]:
             for page in letters.pages(spans):
-                yield [candidate_of(one) for one in page.letters if given.filter.takes(one)]
+                taken = [one for one in page.letters if given.filter.takes(one)]
+                yield [_discardable(one, settings.kafka.group) for one in taken]
                 how.on_progress(page.read, page.total)
 
         yield spans, pages()
+
+
+def _discardable(letter: Letter, group: str) -> Candidate:
+    elsewhere_at = None if letter.is_of(group) else letter.failed_at
+    return candidate_of(letter)._replace(elsewhere_at=elsewhere_at)
 
 
 def _print_discarded(done: DiscardPass, *, as_json: bool, is_trial: bool = False) -> int:
@@ -293,4 +309,4 @@ def _print_discarded(done: DiscardPass, *, as_json: bool, is_trial: bool = False
 
 
 COMMANDS = (discard,)
-_OF_UNDOING = ("REQUEST_IDS", "--id", "--config", "--json", "--by", "--because", "--yes")
+_OF_UNDOING = ("REQUEST_IDS", "--id", "--dlq", "--config", "--json", "--by", "--because", "--yes")

@@ -107,7 +107,8 @@ def export(pages: Iterable[list[Judged]], target: str, *, shown: Collection[Lett
         shown: the states to write.
     """
     return export_rows(
-        ([row_of(*one) for one in page if one.state in shown] for page in pages), target
+        ([row_of(one.letter, one.state) for one in page if one.state in shown] for page in pages),
+        target,
     )
 
 

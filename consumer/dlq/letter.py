@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from feedback.records.dead_letter_topics import source_topic
+from feedback.records.dead_letter_topics import is_dead_letter_topic, source_topic
 from feedback.records.envelope import Headers, Record
+from feedback.records.failure_headers import DLQ_REDRIVE_ID
 
 
 class Dialect(StrEnum):
@@ -99,6 +100,40 @@ class Letter(NamedTuple):
             if topic != self.record.topic:
                 return topic
         return self.topic
+
+    def is_of(self, group: str) -> bool:
+        """Whether it is a failure of this group, and not of another system or group.
+
+        The name of the group alone proves nothing: a connector, or an application beside ours, may
+        have it, or have read a letter of ours and kept its headers. So the topic has to be one of
+        the group's dead letter topics, or a mirror of one with a prefix.
+        """
+        if not is_dead_letter_topic(self.record.topic, group):
+            return False
+        if self.failure.group is None:
+            return self.dialect in (Dialect.ONCEWARD, Dialect.NONE)
+        return self.dialect is Dialect.ONCEWARD and self.failure.group == group
+
+    @property
+    def sent_by(self) -> str | None:
+        """The redrive that had sent what failed, as our header says it, whoever wrote the letter.
+
+        Any writer may set it.
+        """
+        sent_by_it = dict(self.headers).get(DLQ_REDRIVE_ID)
+        return None if sent_by_it is None else sent_by_it.decode("utf-8", "replace")
+
+    def writing_for(self, group: str) -> str:
+        """Return what tells it from letters of the same request and attempts.
+
+        Empty for the group's own: one that was written twice is one. What fails again in another
+        system was read at another place, or sent by another redrive.
+        """
+        if self.is_of(group):
+            return ""
+        place = self.failure.original[:3]
+        place = self.record[:3] if None in place else place
+        return repr((self.dialect.value, self.failure.group, *place, self.sent_by))
 
     @property
     def failed_at(self) -> int:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from consumer.dlq.doubts_list import count_open_doubts, unswept_json, unswept_lines
-from consumer.dlq.letter_state import LetterState
+from consumer.dlq.letter_state import LetterStanding
 from consumer.dlq.tally import Tally
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.doubts import NOTHING_UNSWEPT, UnsweptFound
@@ -71,7 +71,9 @@ def hints_of(settings: Settings, tally: Tally, *, asks_doubts: bool) -> ListHint
         asks_doubts: whether the list is of the whole group, so that its doubts belong to it.
     """
     doubts, unswept = count_open_doubts(settings) if asks_doubts else (None, NOTHING_UNSWEPT)
-    is_open = (one.request_id for one in tally.newest() if one.state is LetterState.OPEN)
+    is_open = (
+        one.request_id for one in tally.newest() if LetterStanding(one.state, one.ours).is_open_here
+    )
     later = asked_anew(settings, is_open)
     return ListHints(doubts, unswept, later, unfinished_of(settings))
 

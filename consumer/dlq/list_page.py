@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from consumer.dlq.dates import age, moment
-from consumer.dlq.letter_state import LetterState
+from consumer.dlq.letter_state import LetterState, ours_in_words
 from consumer.dlq.tally import NONE, Bar, Listed, Names, Tally
 from feedback.console.plurals import counted
 from feedback.console.printable import printable
@@ -140,6 +140,8 @@ def _letters(newest: list[Listed], width: int, now: int) -> list[RenderableType]
         # A cut id is of no use: one that is longer than the line goes on in the next.
         first = Text(f"{age(now - one.failed_at):>4}  ", overflow="fold")
         first += plain(one.request_id) + Text("  ") + state_text(one.state)
+        if one.ours is not None:
+            first.append(f" ({ours_in_words(one.ours)})")
         at = Text(f"  {moment(one.failed_at)}")
         lines.append(first + at if len(first) + len(at) <= width else first)
         second = Text("      ") + plain(_failure_words(one))

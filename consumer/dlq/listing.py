@@ -10,7 +10,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from consumer.dlq.letter import Letter
-from consumer.dlq.letter_state import UNSETTLED, LetterState, LetterStates
+from consumer.dlq.letter_state import UNSETTLED, LetterStanding, LetterState, LetterStates
 from consumer.dlq.options import Given
 from consumer.dlq.reading import LetterReader, journaled_letters
 from consumer.dlq.tally import Tally
@@ -58,9 +58,14 @@ def _hash(name: str) -> bytes:
 
 
 class SeenLetters:
-    """Remembers letters by request and attempts. Belongs to one thread."""
+    """Remembers letters by request and attempts. Belongs to one thread.
 
-    def __init__(self) -> None:
+    Args:
+        group: whose letters count once, however often they were written.
+    """
+
+    def __init__(self, group: str) -> None:
+        self._group = group
         self._names = SeenNames()
 
     def __enter__(self) -> SeenLetters:
@@ -72,21 +77,26 @@ class SeenLetters:
     def fresh(self, letters: Iterable[Letter]) -> list[Letter]:
         """Return the letters that are new, and remember them."""
         given = list(letters)
-        return list(compress(given, self._names.add(map(_name, given))))
+        return list(compress(given, self._names.add(map(self._name, given))))
 
-
-def _name(letter: Letter) -> str:
-    return f"{letter.failure.attempts} {letter.request_id}"
+    def _name(self, letter: Letter) -> str:
+        writing = letter.writing_for(self._group)
+        return f"{letter.failure.attempts} {writing} {letter.request_id}"
 
 
 Advance = Callable[[int, int], None]
 
 
 class Judged(NamedTuple):
-    """A letter that the filter takes, with the state of its request."""
+    """A letter that the filter takes, with the state of its request.
+
+    Args:
+        ours: see `LetterStanding`.
+    """
 
     letter: Letter
     state: LetterState
+    ours: str | None = None
 
 
 def judged_letters(
@@ -104,7 +114,7 @@ def judged_letters(
             else LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs)
         )
         reader = stack.enter_context(made)
-        seen = stack.enter_context(SeenLetters())
+        seen = stack.enter_context(SeenLetters(settings.kafka.group))
         asked = (
             LetterStates(stack.enter_context(Lookup.from_settings(settings)))
             if ask_journal
@@ -113,8 +123,9 @@ def judged_letters(
         for page in reader.pages(reader.spans(since_ms=given.filter.since_ms)):
             letters = seen.fresh(one for one in page.letters if given.filter.takes(one))
             # The letters of other systems have no row anywhere.
-            states = asked.of(letters) if asked else [LetterState.UNKNOWN] * len(letters)
-            yield [Judged(*one) for one in zip(letters, states, strict=True)]
+            unknown = LetterStanding(LetterState.UNKNOWN)
+            stands = asked.of(letters) if asked else [unknown] * len(letters)
+            yield [Judged(one, *how) for one, how in zip(letters, stands, strict=True)]
             advance(page.read, page.total)
 
 
@@ -126,9 +137,9 @@ def tally_of(pages: Iterator[list[Judged]], *, shown: Collection[LetterState], l
     """
     tally = Tally(limit)
     for page in pages:
-        for letter, state in page:
+        for letter, state, ours in page:
             if state in shown:
-                tally.add(letter, state)
+                tally.add(letter, state, ours)
             else:
                 tally.pass_over(state)
     return tally

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from consumer.dlq.letter_state import LetterState
 from consumer.dlq.report import RequestReport
 from consumer.dlq.unfinished import resume_command, unfinished_words
 from consumer.journal.records import JournalState
@@ -42,7 +43,7 @@ def next_commands(report: RequestReport, *, config: str | None = None) -> list[N
     except InvalidMessage:
         return []
     found = _Commands(report, config)
-    return [*found.of_topic(), *found.of_state()]
+    return [*found.of_topic(), *found.of_state(), *found.of_theirs()]
 
 
 class _Commands:
@@ -50,7 +51,17 @@ class _Commands:
         self._report = report
         self._file = config
         self._config = () if config is None else ("--config", config)
-        self._dlqs = [word for one in sorted(report.dlqs) for word in ("--dlq", one)]
+        # Of another system's letter, which is open: this group's discard does not close it.
+        self._is_closed_here_alone = (
+            report.is_theirs
+            and report.state is LetterState.UNKNOWN
+            and report.verdict is Redrivable.DISCARDED
+        )
+        # An id without a topic is of the row: see `discard`.
+        is_apart = report.ours is not None or self._is_closed_here_alone
+        lies_in = (report.letters[-1].record.topic,) if is_apart else ()
+        dlqs = sorted(report.dlqs) or lies_in
+        self._dlqs = [word for one in dlqs for word in ("--dlq", one)]
 
     def of_topic(self) -> Iterator[NextCommand]:
         """Yield those that let its topic go on."""
@@ -58,6 +69,19 @@ class _Commands:
         if pause is not None and not self._report.has_ended and _TOPIC.fullmatch(pause.topic):
             words = ("onceward-worker", "resume", *self._config)
             yield NextCommand(pasted(words, pause.topic), "its topic is paused: let it go on")
+
+    def of_theirs(self) -> Iterator[NextCommand]:
+        """Yield those that close the case of a letter of another system, whatever we have done."""
+        if self._report.ours is None:
+            return
+        if self._report.state is LetterState.DISCARDED:
+            words = ("discard", "--undo", *self._dlqs, *_BECAUSE)
+            yield self._dlq("open the case of the other system's letter again: say why", *words)
+        elif self._report.is_open_here:
+            yield self._dlq("close this group's own failure first: say why", "discard", *_BECAUSE)
+        else:
+            words = ("discard", *self._dlqs, *_BECAUSE)
+            yield self._dlq("nothing is to be done in the other system: say why", *words)
 
     def of_state(self) -> Iterator[NextCommand]:
         """Yield those that its state allows."""
@@ -103,11 +127,13 @@ class _Commands:
         elif verdict is Redrivable.TOO_OFTEN:
             most = str(self._report.letters[-1].failure.redrive_count + 1)
             yield self._dlq("send it back once more", "redrive", *dlqs, "--max-redrives", most)
-        elif verdict is Redrivable.DISCARDED:
-            yield self._dlq("open its case again: say why", "discard", "--undo", *_BECAUSE)
+        elif verdict is Redrivable.DISCARDED and not self._is_closed_here_alone:
+            whose = "its" if self._report.ours is None else "this group's"
+            yield self._dlq(f"open {whose} case again: say why", "discard", "--undo", *_BECAUSE)
         elif verdict is Redrivable.ON_ITS_WAY:
             yield self._client("its outcome, as soon as there is one", "wait")
-        if verdict in _CLOSABLE:
+        is_closable = verdict in _CLOSABLE or self._is_closed_here_alone
+        if is_closable and self._report.ours is None:
             again = ("--again",) if verdict is Redrivable.SENT_BEFORE else ()
             yield self._dlq("nothing is to be done: say why", "discard", *dlqs, *again, *_BECAUSE)
 

@@ -6,9 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from consumer.dlq.letter import Letter
-from consumer.dlq.letter_state import LetterState
+from consumer.dlq.letter_state import LetterState, is_theirs
 from consumer.handlers.request import idempotency_key
 from consumer.journal.actions import Action
+from consumer.journal.beside import has_open_failure
 from consumer.journal.lookup import LeaseRow, PastRun
 from consumer.journal.pauses import PauseRow
 from consumer.journal.records import DISOWNED, JournalState, Row
@@ -152,6 +153,23 @@ class RequestReport:
         if self.status is None or not self.status.generation:
             return None
         return self.status.voids or 0
+
+    @property
+    def is_theirs(self) -> bool:
+        """Whether its last letter is of another system, and no row of this group tells of it."""
+        if not self.letters:
+            return False
+        return is_theirs(self.letters[-1], self.row, self.actions, group=self.group)
+
+    @property
+    def ours(self) -> str | None:
+        """The state of the row, where that does not decide the state of the last letter."""
+        return self.row.state if self.row is not None and self.is_theirs else None
+
+    @property
+    def is_open_here(self) -> bool:
+        """Whether this group has failed, and nobody has closed that."""
+        return has_open_failure(self.row, self.actions)
 
     @property
     def is_on_its_way(self) -> bool:

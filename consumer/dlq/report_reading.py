@@ -82,15 +82,16 @@ def report_of(
         else ([], "they were not looked for")
     )
     last = letters[-1] if letters else None
+    group = settings.kafka.group
     with closing(connect(settings.redis)) as redis:
-        store = StatusStore(redis, settings.kafka.group, settings.redis)
+        store = StatusStore(redis, group, settings.redis)
         told = _in_redis(store, request_id)
         holder = _holder(settings, store, of.row, told.status, ask_journal=ask_journal)
     report = RequestReport(
         request_id=request_id,
-        group=settings.kafka.group,
+        group=group,
         letters=letters,
-        state=None if last is None else _state(last, of, now=now),
+        state=None if last is None else _state(last, of, group=group, now=now),
         row=of.row,
         runs=of.runs,
         actions=of.actions,
@@ -149,9 +150,9 @@ def _holder(
         return holder
 
 
-def _state(letter: Letter, of: _InJournal, *, now: int) -> LetterState:
+def _state(letter: Letter, of: _InJournal, *, group: str, now: int) -> LetterState:
     is_unsent = of.unsent_by is not None and letter.request_id in of.unsent_by.requests
-    return state_of(letter, of.row, of.actions, now=now, is_unsent=is_unsent)
+    return state_of(letter, of.row, of.actions, group=group, now=now, is_unsent=is_unsent)
 
 
 def _verdict(letter: Letter, of: _InJournal, *, now: int, ask_journal: bool) -> Redrivable:
@@ -172,32 +173,34 @@ def _letters_or_why(
     reader = LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs, read=read)
     since_ms = _failed_since(of.row, of.runs)
     try:
-        return _letters(reader, request_id, since_ms, advance=advance), None
+        group = settings.kafka.group
+        return _letters(reader, request_id, since_ms, group=group, advance=advance), None
     except KafkaUnavailable as error:
         return [], str(error)
 
 
 def _letters(
-    reader: LetterReader, request_id: str, since_ms: int | None, *, advance: Advance
+    reader: LetterReader, request_id: str, since_ms: int | None, *, group: str, advance: Advance
 ) -> list[Letter]:
     with reader:
-        found = list(_matching(reader, request_id, since_ms, advance))
+        found = list(_matching(reader, request_id, since_ms, group, advance))
         if not found and since_ms is not None:
             # The clocks may be further apart than `CLOCKS_APART_MS`.
-            found = list(_matching(reader, request_id, None, advance))
+            found = list(_matching(reader, request_id, None, group, advance))
     return found
 
 
 def _matching(
-    reader: LetterReader, request_id: str, since_ms: int | None, advance: Advance
+    reader: LetterReader, request_id: str, since_ms: int | None, group: str, advance: Advance
 ) -> Iterator[Letter]:
     wanted = Filter(ids=frozenset([request_id]))
     last: deque[Letter] = deque(maxlen=MOST_LETTERS)
     for page in reader.pages(reader.spans(since_ms=since_ms)):
-        met = {one.failure.attempts for one in last}
+        met = {(one.failure.attempts, one.writing_for(group)) for one in last}
         for one in page.letters:
-            if wanted.takes(one) and one.failure.attempts not in met:
-                met.add(one.failure.attempts)
+            name = (one.failure.attempts, one.writing_for(group))
+            if wanted.takes(one) and name not in met:
+                met.add(name)
                 last.append(one)
         advance(page.read, page.total)
     yield from sorted(last, key=lambda one: one.failed_at)

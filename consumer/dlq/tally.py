@@ -83,6 +83,8 @@ class Listed(NamedTuple):
     topic: str
     place: tuple[str, int, int, int]
     failure: Failure
+    # Of this group's row, where the letter is of another system.
+    ours: str | None = None
 
 
 _CHANGING = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|[0-9a-fA-F]{16,}|[0-9]+")
@@ -145,8 +147,8 @@ class Tally:
         """Count a letter that is not listed."""
         self.states[state] += 1
 
-    def add(self, letter: Letter, state: LetterState) -> None:
-        """Count a letter that is listed."""
+    def add(self, letter: Letter, state: LetterState, ours: str | None = None) -> None:
+        """Count a letter that is listed; `ours` is that of `LetterStanding`."""
         failure, failed_at = letter.failure, letter.failed_at
         self.states[state] += 1
         self.shown += 1
@@ -160,13 +162,13 @@ class Tally:
         self.newest_ms = failed_at if self.newest_ms is None else max(failed_at, self.newest_ms)
         self.times.add(failed_at)
         if self.limit:
-            self._keep(letter, state)
+            self._keep(letter, state, ours)
 
     def newest(self) -> list[Listed]:
         """Return the newest letters, the newest of them first."""
         return sorted(self._newest, reverse=True)
 
-    def _keep(self, letter: Letter, state: LetterState) -> None:
+    def _keep(self, letter: Letter, state: LetterState, ours: str | None) -> None:
         listed = (letter.failed_at, self.shown)
         if len(self._newest) >= self.limit and listed < self._newest[0][:2]:
             return
@@ -179,6 +181,7 @@ class Tally:
             letter.topic,
             (record.topic, record.partition, record.offset, record.timestamp_ms),
             letter.failure._replace(stack=None),
+            ours,
         )
         if len(self._newest) < self.limit:
             heapq.heappush(self._newest, one)

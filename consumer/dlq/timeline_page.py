@@ -14,6 +14,7 @@ from rich.text import Text
 
 from consumer.dlq.dates import instant, moment
 from consumer.dlq.decoded import decoded
+from consumer.dlq.letter_state import ours_in_words
 from consumer.dlq.list_page import plain, state_text
 from consumer.dlq.next_commands import NextCommand
 from consumer.dlq.report import RequestHolder, RequestReport
@@ -107,7 +108,8 @@ def _facts(report: RequestReport, *, is_value_shown: bool) -> list[Fact]:
         ("client sees", _seen(report)),
     ]
     if report.state is not None:
-        facts.append(("its letter", state_text(report.state)))
+        ours = "" if report.ours is None else f" ({ours_in_words(report.ours)})"
+        facts.append(("its letter", state_text(report.state) + Text(ours)))
     if report.unsent_by is not None:
         facts.append(("redrive", plain(unfinished_words(report.unsent_by))))
     facts.append(("held by", plain(holder_words(report.holder))))

@@ -26,6 +26,7 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
 - `redrive_work`: redrives, begun, found, taken over (`redrive_row`), and one at work.
   `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out, and says what
   was taken and perhaps not sent. `resolving`: a person's decision about one request.
+  `beside`: a failure in another system of a record that has a row here, pure.
 - `pacing`: how often a slow query runs, and how far back it looks.
 - `doubts`: the open doubts, how many, and since when.
 - `workers`: the leases of a group, and the claims that a dead worker has left.

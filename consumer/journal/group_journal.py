@@ -55,6 +55,11 @@ class GroupJournal:
             **further,
         )
 
+    @property
+    def group(self) -> str:
+        """The group."""
+        return self._group
+
     def timed(self, observers: Sequence[Observer], purpose: str) -> Self:
         """Let observers hear of each transaction from now on; return this journal.
 

@@ -33,6 +33,7 @@ class Redrivable(StrEnum):
     ANOTHERS_ID = "anothers_id"
     NO_ROW = "no_row"
     SENT_BEFORE = "sent_before"
+    OURS_OPEN = "ours_open"  # of a discard: this group has failed too
     # Facts that come from outside the journal.
     NEEDS_JOURNAL = "needs_journal"
     DOUBLE = "double"
@@ -55,6 +56,7 @@ IN_WORDS = {
     Redrivable.NO_ROW: "the journal knows nothing of it (--unknown sends it all the same)",
     Redrivable.SENT_BEFORE: "it was sent back already, and the journal knows nothing of "
     "it (--again takes it all the same)",
+    Redrivable.OURS_OPEN: "this group has failed too, which is open: discard that first",
     Redrivable.NEEDS_JOURNAL: "it is one of ours: its journal knows whether it has run "
     "(without --no-journal)",
     Redrivable.DOUBLE: "another letter of the same failure was taken",
@@ -65,7 +67,7 @@ IN_WORDS = {
 
 
 # A discard, and two ways back: its replacement could not be sent, or a person has undone it.
-_OF_A_CASE = (ActionKind.DISCARD, ActionKind.CANCEL, ActionKind.UNDO)
+OF_A_CASE = (ActionKind.DISCARD, ActionKind.CANCEL, ActionKind.UNDO)
 
 
 class Discarded(StrEnum):
@@ -84,6 +86,7 @@ class Candidate(NamedTuple):
         redrive_count: how often it was sent back before.
         is_anothers: it was refused under its coordinates, for an id that it does not keep.
         redrive_id: the last redrive that has sent it, as its headers say it; any writer may set it.
+        elsewhere_at: of a discard: when it failed in another system; None for this group.
     """
 
     request_id: str
@@ -92,6 +95,7 @@ class Candidate(NamedTuple):
     redrive_count: int
     is_anothers: bool = False
     redrive_id: str | None = None
+    elsewhere_at: int | None = None
 
 
 class Wish(NamedTuple):
@@ -169,12 +173,12 @@ def is_sent_before(one: Candidate, actions: Sequence[Action]) -> bool:
     What fails again has a further letter, which names the redrive that has sent it last, and
     another generation. A count in its headers says less: others, too, may have sent it.
     """
-    sendings = _sendings(actions)
-    unknown = [sent for sent in sendings if None in (sent.generation, one.generation)]
+    earlier = sendings(actions)
+    unknown = [sent for sent in earlier if None in (sent.generation, one.generation)]
     if unknown and (one.redrive_id is None or unknown[-1].redrive_id != one.redrive_id):
         return True
     number = _in_row(one.generation)
-    return number is not None and any(sent.generation == number for sent in sendings)
+    return number is not None and any(sent.generation == number for sent in earlier)
 
 
 def sent_before_count(one: Candidate, actions: Sequence[Action]) -> int:
@@ -194,11 +198,11 @@ def _takes_sent(actions: Sequence[Action], wish: Wish) -> bool:
         return wish.sends_again
     return all(
         sent.at < wish.began_at or (sent.redrive_id, sent.generation) == (wish.redrive_id, None)
-        for sent in _sendings(actions)
+        for sent in sendings(actions)
     )
 
 
-def _sendings(actions: Sequence[Action]) -> list[Action]:
+def sendings(actions: Sequence[Action]) -> list[Action]:
     """Return the redrives of a request that were not taken back, oldest first."""
     left: list[Action] = []
     for action in actions:
@@ -231,11 +235,17 @@ def can_be_undone(actions: Sequence[Action], row: Row | None) -> Discarded:
 
 
 def _discard(actions: Sequence[Action], row: Row | None, *, of: int | None = None) -> Action | None:
-    last = None
+    standing: list[Action] = []
     for action in actions:
-        if action.action in _OF_A_CASE and _is_about(action, row, of):
-            last = action
-    return last if last is not None and last.action == ActionKind.DISCARD else None
+        if action.action not in OF_A_CASE or not _is_about(action, row, of):
+            continue
+        if action.action == ActionKind.DISCARD:
+            standing.append(action)
+        elif standing:
+            # Without a row one of another system's letter counts too: its undo opens nothing else.
+            alike = [one for one in standing if one.generation == action.generation]
+            standing.remove((alike or standing)[-1])
+    return standing[-1] if standing else None
 
 
 def _is_about(action: Action, row: Row | None, of: int | None) -> bool:

@@ -11,6 +11,12 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from consumer.journal.actions import Action, ActionKind, Deed, locked_actions_of, note
 from consumer.journal.batch import RUNS
+from consumer.journal.beside import (
+    can_be_undone_beside,
+    has_open_failure,
+    is_beside,
+    is_closed_beside,
+)
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import DataRefused
 from consumer.journal.finishing import mark_published
@@ -90,7 +96,8 @@ class Decisions(ActingJournal):
     ) -> list[Redrivable | None]:
         """Say of failures that nothing is to be done about them; None for each that it was said of.
 
-        A request that the journal does not know can be discarded as well: its letter is.
+        A request that the journal does not know can be discarded as well: its letter is. So is a
+        failure in another system, whatever the row of this group says, which stays as it is.
 
         Args:
             wanted: the failures as their letters tell of them. Two may be of one request.
@@ -105,29 +112,40 @@ class Decisions(ActingJournal):
             actions = locked_actions_of(connection, self._group, ids, rows)
             for one in wanted:
                 row, earlier = rows.get(one.request_id), actions.get(one.request_id, ())
-                why = _refusal(one, row, now, earlier, takes_sent=takes_sent)
+                is_theirs = _is_theirs(one, row, earlier)
+                refusal = _refusal_beside if is_theirs else _refusal
+                why = refusal(one, row, now, earlier, takes_sent=takes_sent)
                 if why is None and one.request_id in deeds:
                     why = Redrivable.DOUBLE
                 outcomes.append(why)
                 if why is None:
-                    generation = None if row is None else row.generation
+                    generation = None if row is None or is_theirs else row.generation
                     deeds[one.request_id] = Deed(one.request_id, generation, reason)
             noted = () if is_trial else list(deeds.values())
             note(connection, self._group, noted, ActionKind.DISCARD, by=by)
         return outcomes
 
     def undo_discard(
-        self, request_ids: Collection[str], *, by: str, reason: str
+        self, request_ids: Collection[str], *, by: str, reason: str, is_beside: bool = False
     ) -> dict[str, Discarded]:
-        """Undo discards, as long as nothing else has happened to their requests."""
+        """Undo discards, as long as nothing else has happened to their requests.
+
+        Args:
+            is_beside: those of failures in another system, whatever has happened in this group.
+        """
         with self._session.transaction() as connection:
             rows, _ = read(connection, self._group, request_ids, lock=True)
             actions = locked_actions_of(connection, self._group, request_ids, rows)
             found = {
-                name: can_be_undone(actions.get(name, ()), rows.get(name)) for name in request_ids
+                name: can_be_undone_beside(actions.get(name, ()))
+                if is_beside
+                else can_be_undone(actions.get(name, ()), rows.get(name))
+                for name in request_ids
             }
             deeds = [
-                Deed(name, rows[name].generation if name in rows else None, reason)
+                Deed(
+                    name, rows[name].generation if name in rows and not is_beside else None, reason
+                )
                 for name, what in found.items()
                 if what is Discarded.UNDONE
             ]
@@ -168,6 +186,26 @@ def _refusal(
         return Redrivable.OLDER_FAILURE
     # A reopened request may run any moment: nobody may discard it until its deadline.
     return Redrivable.ON_ITS_WAY if row.resend and now < row.deadline_at else None
+
+
+def _is_theirs(one: Candidate, row: Row | None, actions: Sequence[Action]) -> bool:
+    """Whether a letter is of another system, and no row of this group tells of it."""
+    if one.elsewhere_at is None:
+        return False
+    return is_beside(row, actions, redrive_id=one.redrive_id, failed_at=one.elsewhere_at)
+
+
+def _refusal_beside(
+    one: Candidate, row: Row | None, now: int, actions: Sequence[Action], *, takes_sent: bool
+) -> Redrivable | None:
+    if is_closed_beside(row, actions):
+        return Redrivable.DISCARDED
+    if row is None:
+        return Redrivable.SENT_BEFORE if is_sent_before(one, actions) and not takes_sent else None
+    if not has_open_failure(row, actions):
+        return None
+    is_on_its_way = row.resend and now < row.deadline_at
+    return Redrivable.ON_ITS_WAY if is_on_its_way else Redrivable.OURS_OPEN
 
 
 @lru_cache

@@ -4,6 +4,7 @@
   `request_coalescing` makes the calls of many tasks one, `split_batch` finds the write at fault.
 - `sent_write` is a write whose answers are read later.
 - `status_script` is the status rule as Lua, `script_call` makes the arguments of one call.
+- `sent_marks` notes that Kafka has the records of requests that a Redis brought back.
 - `events` and `async_events` wait for a change; `deadlines` is the set of open requests.
 - `server` and `sockets` are the connection; `memory` says how far back Redis remembers.
 """

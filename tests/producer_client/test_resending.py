@@ -16,6 +16,7 @@ from producer_client.resending import (
     Later,
     Resend,
     ResendReason,
+    SearchFirst,
     SeenRequest,
     decide,
     draw_of,
@@ -233,13 +234,13 @@ def test_a_pause_that_has_begun_grows_no_more() -> None:
 
 
 @pytest.mark.parametrize("left_s", [100.0, -100.0, None])
-def test_what_may_have_been_taken_back_before_redis_came_back_is_left_alone(
+def test_what_may_have_been_taken_back_before_redis_came_back_is_searched_for(
     left_s: float | None,
 ) -> None:
     from_before = {"is_from_before": True, "since_told_s": 1e6, "left_s": left_s}
-    assert _decide(State.PENDING, **from_before) == Later(3600)
-    assert _decide(State.PENDING, is_unfinished=True, **from_before) == Later(3600)
-    assert _decide(State.PENDING, attempt=2, is_asked_anew=True, **from_before) == Later(3600)
+    assert _decide(State.PENDING, **from_before) == SearchFirst(3600)
+    assert _decide(State.PENDING, is_unfinished=True, **from_before) == SearchFirst(3600)
+    assert _decide(State.PENDING, attempt=2, is_asked_anew=True, **from_before) == SearchFirst(3600)
     # Long after its deadline it can only expire, and then its end is told.
     assert _decide(State.PENDING, **from_before | {"left_s": -3600.0}) == Resend(
         ResendReason.OVERDUE
@@ -248,6 +249,17 @@ def test_what_may_have_been_taken_back_before_redis_came_back_is_left_alone(
     assert isinstance(_decide(State.PENDING, attempt=2, **from_before), Resend)
     for state in (State.ACCEPTED, State.RUNNING, State.LOST):
         assert isinstance(_decide(state, **from_before), Resend)
+
+
+def test_it_is_searched_for_when_it_would_be_sent_and_then_at_longer_and_longer_intervals() -> None:
+    def decided(since_told_s: float) -> Decision:
+        return _decide(State.PENDING, is_from_before=True, since_told_s=since_told_s, draw=0.0)
+
+    assert decided(AFTER_S - 1.0) == Later(1.0)
+    assert decided(AFTER_S) == SearchFirst(AFTER_S)
+    assert decided(10 * AFTER_S) == SearchFirst(10 * AFTER_S)
+    # A clock that was set back.
+    assert decided(-5.0) == SearchFirst(AFTER_S)
 
 
 def test_resenders_draw_the_same_for_a_sending_and_evenly_over_many() -> None:

@@ -92,7 +92,8 @@ def _counts(world: World, client: SimulatedClient, request_id: str) -> bool:
     is_in_journal = request_id in world.database.rows
     if client.plan.is_foreign and not is_in_journal:
         return request_id in world.redis.hashes  # nobody else knows of it
-    return is_in_kafka and (waits or is_in_journal or not world.was_emptied)
+    is_known = not world.was_emptied or request_id in world.redis.hashes
+    return is_in_kafka and (waits or is_in_journal or is_known)
 
 
 def _has_ended(world: World, client: SimulatedClient) -> bool:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from feedback.records.envelope import Record, decode_headers, payload_sha256
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import RedisMemory
 from feedback.redis.status_script import MOST_TELLINGS, OUTSPOKEN, PUT_BACK, STAYS
@@ -199,6 +200,24 @@ class RedisServer:
             is_asked_anew=stored.generation > 0,
             left_s=left_s,
         )
+
+    def mark_sent(self, record: Record) -> bool:
+        """Note that Kafka has the record of a PENDING that another start was told."""
+        sent = decode_headers(record)
+        stands = self.hashes.get(sent.request_id, {})
+        deadline = "" if sent.deadline_at is None else str(sent.deadline_at)
+        is_of = (
+            stands.get("status") == State.PENDING
+            and stands.get("told_in", self.run_id) != self.run_id
+            and int(stands["attempt"]) == sent.attempt
+            and stands.get("deadline_at", "") == deadline
+            and stands.get("topic") == record.topic
+            and stands["payload_sha256"] == payload_sha256(record.key, record.value)
+            and int(stands.get("generation", 0)) <= (sent.reopens or 0)
+        )
+        if is_of:
+            stands["told_in"] = self.run_id
+        return is_of
 
     def _refusal(self, stands: Mapping[str, str] | None, write: StatusWrite) -> Refused | None:
         if stands is None:

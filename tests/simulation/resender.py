@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from feedback.clock import monotonic_s
@@ -17,6 +19,7 @@ from producer_client.plan import plan_of
 from producer_client.resends import ResendBatch, Resends
 from tests.simulation.clients import Sender
 from tests.simulation.clock import Face
+from tests.simulation.kafka import request_id_of
 from tests.simulation.worker_process import RESEND_AFTER_S
 
 if TYPE_CHECKING:
@@ -100,6 +103,44 @@ class SimulatedReader:
         return self._world.kafka.logs[topic, partition][offset]
 
 
+class SimulatedSearch:
+    """Looks in Kafka for the records of what an older Redis brought back."""
+
+    def __init__(self, world: World, sender: Sender) -> None:
+        self._world = world
+        self._sender = sender
+
+    def search(self, topic: str, statuses: Sequence[Status]) -> None:
+        """Mark what Kafka has of it, and have that looked at."""
+        wanted = {one.request_id for one in statuses}
+        records: list[Record] = self._world.call(
+            self._sender, "kafka", "~searches", lambda: self._readable(topic), KafkaUnavailable
+        )
+        for record in records:
+            if request_id_of(record) in wanted:
+                self._world.call(
+                    self._sender,
+                    "redis",
+                    f"marks {record!r} as sent",
+                    partial(self._mark, record),
+                    RedisUnavailable,
+                )
+
+    def _readable(self, topic: str) -> list[Record]:
+        kafka = self._world.kafka
+        found: list[Record] = []
+        for (name, _), log in kafka.logs.items():
+            if name == topic:
+                stable = takewhile(kafka.is_stable, log)
+                found += filter(kafka.counts, stable)
+        return found
+
+    def _mark(self, record: Record) -> None:
+        redis = self._world.redis
+        if redis.mark_sent(record):
+            redis.deadlines[request_id_of(record)] = self._world.clock.true_ms
+
+
 class SimulatedPayloads(PayloadFinder):
     """What is sent again; one look at Redis for each."""
 
@@ -125,6 +166,7 @@ class Resender(Sender):
         deadlines: Any = SimulatedDeadlines(world, self)
         reader: Any = SimulatedReader(world)
         self._deadlines = deadlines
+        self._search = SimulatedSearch(world, self)
         self._resends = Resends(
             store=self.store,
             deadlines=deadlines,
@@ -140,12 +182,14 @@ class Resender(Sender):
 
     def look(self) -> None:
         """Do one pass over what is due."""
-        with suppress(RedisUnavailable, NotSent, SendUnknown):
+        with suppress(RedisUnavailable, KafkaUnavailable, NotSent, SendUnknown):
             taken = self._deadlines.take()
             statuses = self.store.read_many(taken.request_ids)
             plan = plan_of(statuses, taken, resend_after_s=RESEND_AFTER_S)
             self._deadlines.settle(taken, plan.looks_s)
             self._deadlines.remove(taken, plan.ended)
+            for topic, statuses in plan.searches.items():
+                self._search.search(topic, statuses)
             for wanted in plan.resends.values():
                 sure_until_s = monotonic_s() + LEASE_S
                 self._resends.send(ResendBatch(taken, wanted, sure_until_s, sure_until_s))

@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from consumer.dlq.list_hints import MOST_LINES, asked_anew_lines
-from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, refused
+from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, left_in_words, refused
 from consumer.dlq.redrive.session import STOPPED, Ending, redrives_of
 from consumer.dlq.redrive.unjournaled import GO_ON
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.redrive_row import CANCELLED, RUNNING, Redrive
-from consumer.journal.redrive_rule import IN_WORDS, Redrivable
+from consumer.journal.redrive_rule import Redrivable
 from consumer.journal.reopening import UnfinishedRedrive
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.plurals import counted
@@ -137,8 +137,8 @@ def _lines(ending: Ending) -> list[str]:
             lines.append("  it was stopped before the end: not all letters were counted")
     else:
         lines = [f"redrive {ending.redrive_id}: {sent:,} of {counted(chosen, 'letter')} sent back"]
-    for name, count in refused(counts).items():
-        lines.append(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")
+    for why, count in left_in_words(refused(counts), is_theirs=ending.is_theirs).items():
+        lines.append(f"  {count:,} left: {why}")
     lines += without_letter(ending.of_named)
     lines += _replaced_lines(ending) + later_lines(ending) + _twice_lines(ending)
     if ending.is_trial:

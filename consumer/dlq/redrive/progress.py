@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from consumer.journal.records import Published
 from consumer.journal.redrive_row import Offsets, Place, Redrive, SoFar
-from consumer.journal.redrive_rule import Redrivable
+from consumer.journal.redrive_rule import IN_WORDS, Redrivable
 
 READ, CHOSEN, SENT, NO_LETTER = "read", "chosen", "sent", "no_letter"
 
@@ -155,6 +155,28 @@ def older_first(old: Mapping[Place, int], new: Mapping[Place, int]) -> Offsets:
     """Return the marks of both; where both have a topic, the old ones."""
     marked = {topic for topic, _ in old}
     return {**old, **{place: end for place, end in new.items() if place[0] not in marked}}
+
+
+_OR_DISCARD = "send it in the other system, or discard the letter"
+# Of letters of other systems: the row is of this group, which has read the same record.
+_THEIRS_IN_WORDS = {
+    Redrivable.RUNNING: f"this group runs it: CLAIMED or RETRYING; {_OR_DISCARD}",
+    Redrivable.DONE: f"this group ran it: SUCCEEDED or SKIPPED; {_OR_DISCARD}",
+    Redrivable.IN_DOUBT: f"this group ran it: IN_DOUBT; resolve that, {_OR_DISCARD}",
+    Redrivable.EXPIRED: f"this group had it: EXPIRED; {_OR_DISCARD}",
+    Redrivable.PAYLOAD_MISMATCH: f"this group's row is of another payload; {_OR_DISCARD}",
+}
+
+
+def left_in_words(left: Mapping[str, int], *, is_theirs: bool) -> dict[str, int]:
+    """Return why letters were not sent, in words.
+
+    Args:
+        left: as `refused` returns it.
+        is_theirs: whether they were read from topics of other systems.
+    """
+    words = {**IN_WORDS, **_THEIRS_IN_WORDS} if is_theirs else IN_WORDS
+    return {words[Redrivable(name)]: count for name, count in left.items()}
 
 
 def refused(counts: Mapping[str, int]) -> dict[str, int]:

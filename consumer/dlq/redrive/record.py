@@ -94,14 +94,13 @@ def candidate_of(letter: Letter) -> Candidate:
     failure = letter.failure
     headers = dict(letter.headers)
     is_anothers = failure.code == PAYLOAD_MISMATCH or ORIGINAL_REQUEST_ID in headers
-    sent_by_it = headers.get(DLQ_REDRIVE_ID)  # ours, whoever wrote the letter
     return Candidate(
         request_id=letter.request_id,
         generation=failure.attempts if letter.dialect is Dialect.ONCEWARD else None,
         payload_sha256=payload_sha256(letter.key, letter.value),
         redrive_count=failure.redrive_count,
         is_anothers=is_anothers,
-        redrive_id=None if sent_by_it is None else sent_by_it.decode("utf-8", "replace"),
+        redrive_id=letter.sent_by,
     )
 
 

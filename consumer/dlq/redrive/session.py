@@ -60,6 +60,7 @@ class Ending:
         marks: of a trial: the sum of `mark_of` of all of them.
         risks: of a trial: those of them that may run twice.
         looked_at: of a trial of `--again`: the moment before it; see `RedrivePlan`.
+        is_theirs: whether the letters lie in topics that were named, as of other systems.
     """
 
     redrive_id: str
@@ -78,6 +79,7 @@ class Ending:
     marks: int = 0
     risks: Risks = field(default_factory=Risks)
     looked_at: int | None = None
+    is_theirs: bool = False
 
     @property
     def is_trial(self) -> bool:
@@ -144,7 +146,9 @@ def resume(
         stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because, seen=seen)
         if stands.state == DONE:
             answers = NamedResults(plan.filter.ids, stands.named)
-            return Ending(redrive_id, DONE, stands.counts, answers.of_named)
+            return Ending(
+                redrive_id, DONE, stands.counts, answers.of_named, is_theirs=bool(plan.dlqs)
+            )
         reason = stands.reason if because is None else because
         return _run(stands._replace(by=by, reason=reason), tools, how)
 
@@ -236,6 +240,7 @@ def rehearse(
         marks=marks,
         risks=risks,
         looked_at=looked_at,
+        is_theirs=bool(plan.dlqs),
     )
 
 
@@ -286,6 +291,7 @@ def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
         tools.statuses.missed,
         tools.statuses.refusal,
         replaced=redriving.replaced,
+        is_theirs=bool(RedrivePlan.from_json(stands.filter).dlqs),
     )
 
 

@@ -6,6 +6,7 @@ of another system with hostile texts; beside a worker, over an empty group, and 
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ from consumer.journal.schema import migrate
 from feedback.records.envelope import Record
 from feedback.settings.settings import Settings, load
 from onceward.servers.ports import HOST, free_port
+from producer_client import Client
 from tests.bench.console.planting import Planted, plant
 from tests.bench.launching import running
 from tests.bench.systems import onceward
@@ -40,6 +42,7 @@ WORKED_ON = "payments"
 OTHERS, HOSTILES = "orders-dlt", "mails-dlt"
 MESSAGE = "Listener failed; amount is missing"
 LETTERS_OF_OTHERS = 12
+WORKED_OFF, WORKS_WITHIN_S = 200, 60.0
 WIDTH, HEIGHT = 1000, 640
 
 
@@ -138,15 +141,29 @@ def _beside_a_worker(opened: ExitStack, scene: Scene) -> None:
             scene.servers, scene.url, topic=WORKED_ON, handlers=onceward.HANDLERS
         ),
         "ONCEWARD_KAFKA__GROUP": GROUP,
+        # Else it counts no lag.
+        "ONCEWARD_WORKER__HTTP_PORT": str(free_port()),
     }
     log = scene.folder / "worker.log"
     opened.enter_context(running(onceward.WORKER, environ=environ, log=log))
     settings = with_audit(with_people(scene.settings, scene.folder), audit)
     olga = _person(opened, _console(opened, settings), "olga")
-    olga.opens("/workers")
-    eventually(lambda: "lives" in olga.sees, timeout_s=60, what="a worker")
+    with Client(settings) as client:
+        for number in range(WORKED_OFF):
+            client.send(b"{}", key=b"card-%d" % number, topic=WORKED_ON).wait(WORKS_WITHIN_S)
+    _await(olga, "/workers", r"\blives\b")
+    # Nothing left to read, nothing claimed, and the pace.
+    _await(olga, "/topics", r"\b0\s+0\s+[\d.]+\s+[\d.]+ ms")
     for name in ("workers", "topics", "audit"):
         _take(olga, name, f"/{name}")
+
+
+def _await(person: OnCall, path: str, pattern: str) -> None:
+    def is_said() -> bool:
+        person.opens(path)
+        return re.search(pattern, person.sees) is not None
+
+    eventually(is_said, timeout_s=WORKS_WITHIN_S, what=pattern)
 
 
 def _take(person: OnCall, name: str, path: str) -> None:

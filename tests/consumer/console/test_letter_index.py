@@ -10,11 +10,12 @@ from consumer.console.letter_index import LetterIndex, LetterView
 from consumer.dlq.dates import WHENEVER, Stretch
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Dialect, Failure, Letter, Original
-from consumer.dlq.letter_state import LetterState
+from consumer.dlq.letter_state import LetterStanding, LetterState
 from consumer.dlq.reading import LetterPage
 from feedback.kafka.scan import OffsetSpan
 from feedback.kafka.values import Partition
-from feedback.records.envelope import Record
+from feedback.records.envelope import Headers, Record
+from feedback.records.failure_headers import DLQ_REDRIVE_ID
 
 DLQ = "pay.g.dlq"
 AT = 1_700_000_000_000
@@ -32,14 +33,30 @@ class Box:
         self.begin = 0
         self.states: dict[str, LetterState] = {}
         self.passed: list[int] = []
+        self.ours: str | None = None
+        self.asked: list[Letter] = []
 
     def put(self, request_id: str, attempts: int | None = 1, **failure: Any) -> None:
         """Write a letter."""
+        self._put(request_id, attempts, Dialect.ONCEWARD, (), original=Original("pay"), **failure)
+
+    def put_theirs(self, request_id: str, offset: int, *headers: tuple[str, bytes]) -> None:
+        """Write a letter of Spring."""
+        original = Original("pay", 0, offset)
+        self._put(request_id, None, Dialect.SPRING, headers, original=original, group="billing")
+
+    def _put(
+        self,
+        request_id: str,
+        attempts: int | None,
+        dialect: Dialect,
+        headers: Headers,
+        **failure: Any,
+    ) -> None:
         place = (DLQ, 0, self.begin + len(self.letters), AT)
-        facts = Failure(original=Original("pay"), attempts=attempts, **{"failed_at": AT, **failure})
-        self.letters.append(
-            Letter(Record(*place, None, None, ()), Dialect.ONCEWARD, request_id, facts, None)
-        )
+        facts = Failure(attempts=attempts, **{"failed_at": AT, **failure})
+        record = Record(*place, None, None, tuple(headers))
+        self.letters.append(Letter(record, dialect, request_id, facts, None))
 
     def delete(self, count: int) -> None:
         """Delete the first letters, as retention does."""
@@ -62,9 +79,14 @@ class Box:
 
     # as the journal ------------------------------------------------------------------------
 
-    def of(self, letters: Sequence[Letter]) -> list[LetterState]:
+    def of(self, letters: Sequence[Letter]) -> list[LetterStanding]:
         """Return the state of each."""
-        return [self.states.get(one.request_id, LetterState.OPEN) for one in letters]
+        self.asked += letters
+        states = (self.states.get(one.request_id, LetterState.OPEN) for one in letters)
+        return [
+            LetterStanding(state, None if one.is_of("g") else self.ours)
+            for state, one in zip(states, letters, strict=True)
+        ]
 
 
 class Table:
@@ -72,7 +94,7 @@ class Table:
 
     def __init__(self, box: Any) -> None:
         self.box = box
-        self.index = LetterIndex()
+        self.index = LetterIndex("g")
 
     def view(self, stretch: Stretch = WHENEVER, **chosen: str) -> LetterView:
         """Return the letters after a refresh."""
@@ -120,6 +142,22 @@ def test_a_letter_that_was_written_twice_is_one_and_goes_with_its_last_copy(tabl
     assert table.names() == ["a", "foreign"]
     box.delete(2)
     assert table.view().shown == 0
+
+
+def test_what_another_system_fails_again_is_a_letter_of_its_own(table: Table) -> None:
+    box = table.box
+    box.ours = "SUCCEEDED"
+    box.states = {"a": LetterState.UNKNOWN}
+    box.put("a", attempts=None)
+    for _ in range(2):
+        box.put_theirs("a", 5)
+    box.put_theirs("a", 9, (DLQ_REDRIVE_ID, b"r"))
+    view = table.view()
+    assert view.states == {"unknown": 3}
+    # All that decides the state is there again when it is asked for anew.
+    told = {(one.is_of("g"), one.sent_by, one.failed_at) for one in box.asked}
+    assert told == {(True, None, AT), (False, None, AT), (False, "r", AT)}
+    assert sorted(one.ours or "" for one in view.newest) == ["", "SUCCEEDED", "SUCCEEDED"]
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning(table: Table) -> None:

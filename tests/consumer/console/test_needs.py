@@ -65,6 +65,7 @@ def test_where_nothing_needs_a_person_and_all_is_known_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"others": {"a b": board(), "dlt": board(2)}}, "2 dead letters in dlt need a decision"),
         ({"workers": found()}, "no worker is alive"),
         ({"workers": found(worker(WorkerState.DEAD, held=[]))}, "no worker is alive"),
         (
@@ -97,9 +98,16 @@ def test_each_task_is_named(changes: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize("name", ["workers", "doubts", "letters", "owed", "pauses", "days"])
 def test_all_is_not_well_where_a_fact_is_not_known(name: str) -> None:
-    (need,) = needs_of(replace(WELL, **{name: Known(None, "Redis is away")}))
+    away: Any = {name: Known(None, "Redis is away")}
+    (need,) = needs_of(replace(WELL, **away))
     assert "not known: Redis is away" in need.said
     assert not need.is_known
+
+
+def test_all_is_not_well_where_letters_of_another_system_are_not_known() -> None:
+    (need,) = needs_of(replace(WELL, others={"a/b": Known(None, "Kafka is away")}))
+    assert need.said == "dead letters in a/b are not known: Kafka is away"
+    assert (need.page, need.is_known) == ("letters?dlq=a%2Fb", False)
 
 
 @pytest.mark.parametrize(

@@ -59,3 +59,21 @@ def letter(request_id: str = "a", *, of: dict[str, Any] | None = None, **said: A
     """
     given = headers(**{"onceward__request__id": request_id, **said})
     return letter_of(record(given, **(of or {})))
+
+
+def foreign(request_id: str = "a", offset: int = 41, **said: str) -> Letter:
+    """Return a letter of Kafka Connect for a record that has an id of ours.
+
+    Args:
+        offset: of the record.
+        said: further headers.
+    """
+    told = {
+        "onceward-request-id": request_id,
+        "__connect.errors.topic": "payments",
+        "__connect.errors.partition": "3",
+        "__connect.errors.offset": str(offset),
+        **said,
+    }
+    given = tuple((name, value.encode()) for name, value in told.items())
+    return letter_of(record(given, topic="connect-dlq"))

@@ -5,17 +5,19 @@ from typing import Any
 
 import pytest
 
+from consumer.dlq.letter_state import LetterState
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestHolder, holder_of
 from consumer.dlq.timeline_page import holder_words, next_lines
 from consumer.handlers.request import Request
+from consumer.journal.actions import Action
 from consumer.journal.lookup import LeaseRow
 from consumer.journal.pauses import PauseRow
 from consumer.journal.redrive_rule import Redrivable
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.dlq.reports import NOW, report_with
-from tests.consumer.dlq.samples import letter
+from tests.consumer.dlq.samples import foreign, letter
 from tests.consumer.features.dead_letters.samples import failed
 from tests.consumer.samples import row
 
@@ -64,6 +66,55 @@ IN_DOUBT = ["resolve --succeeded", "resolve --failed"]
 )
 def test_each_state_has_its_commands(facts: dict[str, Any], commands: list[str]) -> None:
     found = [one.command.partition(" ")[2] for one in next_commands(report_with(**facts))]
+    assert len(found) == len(commands), found
+    assert all(one.startswith(given) for one, given in zip(found, commands, strict=True)), found
+
+
+THEIRS = {"letters": [foreign()], "state": LetterState.UNKNOWN, "dlqs": ["x"]}
+CLOSED = [Action("a", "discard", "ann", 1, None, None, None)]
+CLOSED_HERE = [CLOSED[0]._replace(generation=1)]
+
+
+@pytest.mark.parametrize(
+    ("facts", "commands"),
+    [
+        ({"row": row("a", "SUCCEEDED"), "verdict": Redrivable.DONE}, ["discard --dlq x"]),
+        ({"row": row("a", "CLAIMED")}, ["wait --no-resend", "discard --dlq x"]),
+        ({"row": row("a", "SUCCEEDED"), "dlqs": []}, ["discard --dlq connect-dlq"]),
+        ({"row": row("a", "IN_DOUBT")}, [*IN_DOUBT, "discard --dlq x"]),
+        (
+            {"row": row("a", "SUCCEEDED"), "state": LetterState.DISCARDED, "actions": CLOSED},
+            ["discard --undo --dlq x"],
+        ),
+        (
+            {"row": failed(), "verdict": Redrivable.SEND},
+            ["redrive --dlq x --dry-run", "redrive --dlq x a", "discard --because"],
+        ),
+        (
+            {"row": failed(), "verdict": Redrivable.DISCARDED, "actions": CLOSED_HERE},
+            ["discard --dlq x"],
+        ),
+        # Its row was pruned since.
+        ({"verdict": Redrivable.DISCARDED, "actions": CLOSED_HERE}, ["discard --dlq x"]),
+        (
+            {"verdict": Redrivable.DISCARDED, "actions": CLOSED_HERE, "dlqs": []},
+            ["discard --dlq connect-dlq"],
+        ),
+        (
+            {
+                "row": failed(),
+                "state": LetterState.DISCARDED,
+                "verdict": Redrivable.DISCARDED,
+                "actions": [*CLOSED_HERE, *CLOSED],
+            },
+            ["discard --undo --because", "discard --undo --dlq x"],
+        ),
+    ],
+)
+def test_a_letter_of_another_system_is_closed_beside_what_this_group_has_done(
+    facts: dict[str, Any], commands: list[str]
+) -> None:
+    found = [one.command.partition(" ")[2] for one in next_commands(report_with(**THEIRS | facts))]
     assert len(found) == len(commands), found
     assert all(one.startswith(given) for one, given in zip(found, commands, strict=True)), found
 

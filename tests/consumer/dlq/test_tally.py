@@ -4,7 +4,7 @@ from consumer.dlq import tally
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.listing import SeenLetters
 from consumer.dlq.tally import NONE, OTHERS, Bar, Histogram, Names, Tally
-from tests.consumer.dlq.samples import FAILED_AT, letter
+from tests.consumer.dlq.samples import FAILED_AT, foreign, letter
 
 MINUTE_MS = 60_000
 
@@ -88,8 +88,11 @@ def test_no_letters_have_no_times() -> None:
 
 
 def test_a_letter_that_was_written_twice_is_met_once() -> None:
-    with SeenLetters() as seen:
+    with SeenLetters("g") as seen:
         first = seen.fresh([letter("a"), letter("b"), letter("a")])
         assert [one.request_id for one in first] == ["a", "b"]
         again = [letter("b"), letter("b", DLQ_ATTEMPTS="2"), letter("c", DLQ_ATTEMPTS=None)]
         assert [one.request_id for one in seen.fresh(again)] == ["b", "c"]
+        # Beside a letter of ours, each failure in another system counts.
+        theirs = [foreign("b", 5), foreign("b", 9), foreign("b", 5)]
+        assert [one.failure.original.offset for one in seen.fresh(theirs)] == [5, 9]

@@ -10,8 +10,10 @@ from consumer.journal.records import Row
 from consumer.journal.redrive_rule import (
     IN_WORDS,
     Candidate,
+    Discarded,
     Redrivable,
     Wish,
+    can_be_undone,
     decide,
     sent_before_count,
 )
@@ -241,6 +243,47 @@ def test_what_was_decided_of_a_failure_holds_when_its_row_is_pruned() -> None:
         )
     undone = [did(ActionKind.DISCARD), did(ActionKind.UNDO, generation=None)]
     assert decide(letter(), None, NOW, actions=undone, wish=wish) is Redrivable.SEND_UNKNOWN
+
+
+OUR_DISCARD, OUR_UNDO = did(ActionKind.DISCARD), did(ActionKind.UNDO)
+THEIRS, THEIR_UNDO = (did(one, generation=None) for one in (ActionKind.DISCARD, ActionKind.UNDO))
+REPLACED = did(ActionKind.DISCARD, redrive="other")
+
+
+@pytest.mark.parametrize(
+    ("actions", "is_closed"),
+    [
+        ([OUR_DISCARD, THEIRS, THEIR_UNDO], True),
+        ([THEIRS, OUR_DISCARD, THEIR_UNDO], True),
+        ([OUR_DISCARD, THEIRS, THEIR_UNDO, THEIRS, THEIR_UNDO], True),
+        ([OUR_DISCARD, OUR_UNDO, OUR_DISCARD, THEIRS, THEIR_UNDO], True),
+        # Of our own undo without a row nobody knows more: each takes one discard back.
+        ([OUR_DISCARD, THEIRS, THEIR_UNDO, THEIR_UNDO], False),
+        ([OUR_DISCARD, THEIR_UNDO], False),
+        ([OUR_DISCARD, OUR_UNDO, THEIRS, THEIR_UNDO], False),
+        ([OUR_DISCARD, OUR_UNDO], False),
+        ([THEIRS, THEIR_UNDO], False),
+        ([THEIR_UNDO, OUR_DISCARD], True),
+    ],
+)
+def test_the_undo_of_another_system_s_discard_opens_no_failure_of_ours_that_was_pruned(
+    actions: list[Action], is_closed: bool
+) -> None:
+    wish = WISH._replace(takes_unknown=True)
+    expected = Redrivable.DISCARDED if is_closed else Redrivable.SEND_UNKNOWN
+    assert decide(letter(), None, NOW, actions=actions, wish=wish) is expected
+    unnumbered = letter(generation=None)
+    assert decide(unnumbered, None, NOW, actions=actions, wish=wish) is expected
+    assert can_be_undone(actions, None) is (
+        Discarded.UNDONE if is_closed else Discarded.NOT_DISCARDED
+    )
+
+
+def test_what_was_replaced_stays_so_when_another_system_s_discard_is_undone() -> None:
+    for actions in ([REPLACED, THEIRS, THEIR_UNDO], [THEIRS, REPLACED, THEIR_UNDO]):
+        assert can_be_undone(actions, None) is Discarded.REPLACED
+    refused = did(ActionKind.CANCEL, redrive="other")
+    assert can_be_undone([REPLACED, THEIRS, refused, THEIR_UNDO], None) is Discarded.NOT_DISCARDED
 
 
 def test_what_this_redrive_has_reopened_is_sent_again_only_where_kafka_lacks_it() -> None:

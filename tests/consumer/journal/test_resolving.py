@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from consumer.journal import DataRefused, FinishKind, Journal, JournalState, VerdictKind
 from consumer.journal.owed_rows import DeadLetterRows
-from consumer.journal.redrive_rule import Candidate, Redrivable
+from consumer.journal.redrive_rule import Candidate, Discarded, Redrivable
 from consumer.journal.resolving import Decisions
 from consumer.journal.waiting import Cursor
 from tests.consumer.journal.conftest import Database
@@ -179,3 +180,84 @@ def test_each_letter_of_a_request_is_answered_for_itself(
     mismatch = Redrivable.PAYLOAD_MISMATCH
     older, double = Redrivable.OLDER_FAILURE, Redrivable.DOUBLE
     assert found == [mismatch, None, older, double, mismatch]
+
+
+def theirs(name: str) -> Candidate:
+    """Return a failure in another system, of a record that this group has read too."""
+    return failure(name, sha="c" * 64)._replace(elsewhere_at=1)
+
+
+@pytest.mark.parametrize("state", [one for one in JournalState if one != JournalState.SKIPPED])
+def test_a_failure_in_another_system_is_discarded_for_itself_and_that_undone(
+    journal: Journal, decisions: Decisions, database: Database, state: JournalState
+) -> None:
+    name = ended(journal, state)
+    before = database.query("SELECT * FROM onceward_request")
+    given: dict[str, Any] = {"by": "zoe", "reason": "theirs"}
+    if state is JournalState.FAILED:
+        # A redrive of the letter would send what has failed here: that is decided first.
+        assert decisions.discard([theirs(name)], **given) == [Redrivable.OURS_OPEN]
+        assert not database.query("SELECT * FROM onceward_action")
+        assert decisions.discard([failure(name, 1)], **given) == [None]
+    assert decisions.discard([theirs(name)], **given, is_trial=True) == [None]
+    assert decisions.discard([theirs(name)], **given) == [None]
+    assert decisions.discard([theirs(name)], **given) == [Redrivable.DISCARDED]
+    (noted,) = database.query("SELECT * FROM onceward_action WHERE generation IS NULL")
+    assert (noted["request_id"], noted["action"], noted["redrive_id"]) == (name, "discard", None)
+    # Ours is where it was: its own undo is of its own discard alone.
+    found = decisions.undo_discard([name], **given)[name]
+    assert found is (Discarded.UNDONE if state == "FAILED" else Discarded.NOT_DISCARDED)
+    undone = decisions.undo_discard([name], **given, is_beside=True)
+    assert undone == {name: Discarded.UNDONE}
+    undone = decisions.undo_discard([name], **given, is_beside=True)
+    assert undone == {name: Discarded.NOT_DISCARDED}
+    assert database.query("SELECT * FROM onceward_request") == before
+
+
+def test_a_discard_for_another_system_closes_no_failure_that_this_group_has_later(
+    journal: Journal, decisions: Decisions
+) -> None:
+    name = ended(journal, JournalState.CLAIMED)
+    given: dict[str, Any] = {"by": "zoe", "reason": "x"}
+    assert decisions.discard([theirs(name)], **given) == [None]
+    journal.apply(finishes=[finish(name, state=JournalState.FAILED)])
+    assert decisions.discard([theirs(name)], **given) == [Redrivable.OURS_OPEN]
+    assert decisions.discard([failure(name, 1)], **given, is_trial=True) == [None]
+
+
+@pytest.mark.parametrize("is_pruned_before", [True, False])
+def test_the_undo_of_theirs_opens_no_discarded_failure_of_ours_whose_row_is_pruned(
+    journal: Journal, decisions: Decisions, database: Database, is_pruned_before: bool
+) -> None:
+    name = ended(journal, JournalState.FAILED)
+    given: dict[str, Any] = {"by": "zoe", "reason": "refunded"}
+
+    def prune() -> None:
+        # Its letter is written, and all that was long ago.
+        times = ("deadline_at", "finished_at", "dead_letter_at")
+        aged = ", ".join(f"{one} = 1" for one in times)
+        database.change(f"UPDATE onceward_request SET {aged} WHERE request_id = :name", name=name)
+        assert journal.prune(86_400_000, 10).requests == 1
+
+    assert decisions.discard([failure(name, 1)], **given) == [None]
+    if is_pruned_before:
+        prune()
+    assert decisions.discard([theirs(name)], **given) == [None]
+    undone = decisions.undo_discard([name], **given, is_beside=True)
+    assert undone == {name: Discarded.UNDONE}
+    if not is_pruned_before:
+        prune()
+    ours = decisions.discard([failure(name, 1)], **given, is_trial=True)
+    assert ours == [Redrivable.DISCARDED]
+    assert decisions.discard([theirs(name)], **given, is_trial=True) == [None]
+    # Its own undo opens it.
+    assert decisions.undo_discard([name], **given) == {name: Discarded.UNDONE}
+    assert decisions.discard([failure(name, 1)], **given, is_trial=True) == [None]
+
+
+def test_a_failure_of_ours_that_may_run_is_waited_for_before_theirs_is_discarded(
+    journal: Journal, decisions: Decisions
+) -> None:
+    name = ended(journal, JournalState.FAILED, resend=True)
+    found = decisions.discard([theirs(name)], by="zoe", reason="x")
+    assert found == [Redrivable.ON_ITS_WAY]

@@ -25,7 +25,8 @@ def kafka(settings: KafkaSection) -> KafkaSection:
 
 @pytest.fixture
 def writer(kafka: KafkaSection) -> Iterator[KafkaWriter]:
-    made = KafkaWriter(kafka)
+    # Of a batch that is refused each record goes again, alone: on a busy machine that takes long.
+    made = KafkaWriter(kafka, timeout_s=60.0)
     yield made
     made.close()
 

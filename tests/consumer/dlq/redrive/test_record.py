@@ -82,7 +82,7 @@ def test_key_value_and_the_users_headers_go_back_untouched_with_one_attempt_more
 def test_a_second_redrive_counts_on_and_says_its_own_name_once() -> None:
     first = sent(letter(), failed())
     again = letter(SENT._replace(headers=first.headers), failed(generation=2, attempt=5))
-    assert candidate_of(again) == ("a", 2, payload_sha256(b"k", b"v"), 1, False, "r")
+    assert candidate_of(again) == ("a", 2, payload_sha256(b"k", b"v"), 1, False, "r", None)
     second = sent(again, failed(generation=2), redrive_id="s")
     names = [name for name, _ in second.headers]
     assert names.count("DLQ_REDRIVE_ID") == names.count("onceward-attempt") == 1
