@@ -21,12 +21,12 @@ def is_beside(
     """Whether a row of this group says nothing of a failure in another system.
 
     Args:
-        redrive_id: the last redrive that had sent what failed there, as its letter says it.
+        redrive_id: the last redrive of the record that failed there, as its letter says it.
         failed_at: when it failed there, by the clock of that system.
     """
     if row is None:
         return True
-    # What had a generation was a failure of this group.
+    # A redrive with a generation was of a failure of this group.
     sent = [one for one in sendings(actions) if one.generation is None]
     if redrive_id is not None:
         names = [one.redrive_id for one in sent]
