@@ -25,6 +25,7 @@ class Site(ThreadingHTTPServer):
         lost: of so many submissions the answer is lost; the front door has them.
         is_away: it takes no request of the form any more.
         answers: what it answers itself, by the beginning of "METHOD path".
+        streams: the connections of the answers to GET that the browser still reads.
     """
 
     daemon_threads = True
@@ -113,7 +114,8 @@ class _Visitor(BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.send_header("Connection", "close")
         self.end_headers()
-        self.server.streams.add(self.connection)
+        if self.command == "GET":
+            self.server.streams.add(self.connection)
         try:
             while part := answer.read1(65536):
                 self.wfile.write(part)

@@ -159,6 +159,8 @@ def test_a_network_that_goes_away_in_the_middle_changes_nothing(tab: Tab) -> Non
         assert tab.requests() == []
         network(is_there=True)
         tab.says(UNDER_WAY)
+        # The page says so before its stream is open, and one that is not open is not cut.
+        eventually(lambda: tab.site.streams)
         tab.site.is_away = True
         tab.site.cut_streams()
         tab.says(AWAY)
