@@ -22,7 +22,7 @@ from feedback.status import State
 from feedback.statuses import Status
 from onceward.servers.launch import Running
 from producer_client import AsyncClient, Client, SendResult, Submission
-from producer_client.outbox import OutboxForbidden, OutboxVersionError, fallback, migrate
+from producer_client.outbox import OutboxForbidden, OutboxVersionError, circuit, fallback, migrate
 from producer_client.outbox.row_writer import POSTGRES_THREADS
 from producer_client.owner import ClientClosed
 from tests.eventually import eventually
@@ -95,6 +95,12 @@ def patient_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give Redis a minute too: what is told is told, also by a machine that stands still."""
     monkeypatch.setattr(fallback, "REDIS_SHARE", 60 / TIMEOUT_S)
+
+
+@pytest.fixture
+def patient_circuit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody ask a Kafka again that was away: a send that does is not at its row meanwhile."""
+    monkeypatch.setattr(circuit, "PAUSE_S", (60.0, 60.0))
 
 
 def test_while_kafka_is_there_nothing_is_written(
@@ -473,7 +479,7 @@ CREATE CONSTRAINT TRIGGER held AFTER INSERT ON onceward_outbox DEFERRABLE INITIA
 """
 
 
-@pytest.mark.usefixtures("patient_rows", "patient_redis")
+@pytest.mark.usefixtures("patient_rows", "patient_redis", "patient_circuit")
 @pytest.mark.parametrize("outbox_url", ["postgres"], indirect=True)
 def test_a_cancelled_send_is_written_and_pending_or_leaves_no_trace(
     make_settings: MakeSettings,
