@@ -98,7 +98,11 @@ class Writing:
                 takeovers=[one.takeover for one in again],
                 finishes=self._in_flight.finishes,
                 published=self.published,
-                own_runs=[*self._in_flight.lost, *self._remembered(delivered, again, told_runs)],
+                own_runs=[
+                    *self._in_flight.lost,
+                    *self._in_flight.granted_again(batch),
+                    *self._remembered(delivered, again, told_runs),
+                ],
                 told_runs=told_runs,
                 # Also runs that wait to be taken over: they may be ours already, by a call of
                 # unknown outcome, and a resend must not pass for the run that this call allowed.
