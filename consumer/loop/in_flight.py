@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.journal import EffectMark, Finish, OwnRun, Row, TakeoverKind
 from consumer.loop import mapping, settlement
@@ -101,6 +102,11 @@ class InFlight:
     def may_have_acted(self, run: Run) -> bool:
         """Whether a marked effect of this run, or of one that it follows, may have happened."""
         return run in self.entered or run in self.doubtful or run in self.asking
+
+    def leaves_doubt(self, run: Run) -> bool:
+        """Whether the effect of a run in hand, or of one that it follows, may have happened."""
+        is_external = self.running[run].handler.effect is EffectKind.EXTERNAL
+        return is_external or self.may_have_acted(run)
 
     def own_run(self, run: Run) -> OwnRun:
         """Return the facts of a run in hand, for a journal that may have lost it."""
