@@ -15,6 +15,8 @@ SEED = 1
 # another one; the counterparty was asked about another key than the lost run's; a run that was over
 # was granted in place of a lost claim; a run that had charged ended as EXPIRED.
 BROKEN_ONCE = (20107, 20696, 3_004_262, 3_004_103, 13650, 13762)
+# Of schedules in which nobody could have known better, for the database had forgotten it.
+EXCUSED = (10922, 11436, 13287, 14477, 16213, 16440)
 
 
 @pytest.mark.timeout(900)
@@ -25,7 +27,7 @@ def test_no_schedule_breaks_the_contract(schedules: int) -> None:
         assert outcome is None, told(outcome)
 
 
-@pytest.mark.parametrize("seed", BROKEN_ONCE)
+@pytest.mark.parametrize("seed", [*BROKEN_ONCE, *EXCUSED])
 def test_no_schedule_breaks_it_again(seed: int) -> None:
     with simulated():
         outcome, _ = first_broken(seed, 1)
