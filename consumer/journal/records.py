@@ -159,12 +159,14 @@ class OwnRun(NamedTuple):
     Args:
         entered: whether a marked run was let into its effect.
         finish: how it ended; None while it runs.
+        is_begun: whether a child may have begun it; else it was granted, and none took it.
     """
 
     claim: Claim
     generation: int
     entered: bool
     finish: Finish | None
+    is_begun: bool = True
 
     @property
     def request_id(self) -> str:

@@ -7,7 +7,7 @@ Rare, so row by row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -30,7 +30,7 @@ from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import DISOWNED, EffectMark, JournalState, OwnRun, Row
 from consumer.journal.state_literals import CLAIMED
 from consumer.journal.tables import request
-from consumer.journal.verdict import is_lost
+from consumer.journal.verdict import gives_way, is_lost
 
 Name = tuple[str, int]
 
@@ -46,16 +46,20 @@ def restore(
     """Write these runs again where the database has lost them; return those rows.
 
     A row that says more than the worker knows stays as it is. Of an earlier run it is written how
-    that ended, where its row still stands: else the history would know of no end.
+    that ended, where its row still stands: else the history would know of no end. A run that no
+    child took may be granted again once it is written; so it is not where another one may act, or
+    may have acted.
     """
+    found, _ = read(connection, group, {one.request_id for one in runs})
+    runs = [*_without_surpassed(connection, group, worker_id, runs, found)]
     latest = {one.request_id: one for one in sorted(runs, key=lambda one: one.generation)}
-    found, _ = read(connection, group, latest)
     lost = {name for name, one in latest.items() if is_lost(one, found.get(name))}
     # Another run may have followed, and was pruned since.
     absent = [latest[name].claim for name in lost - found.keys() if latest[name].may_be_followed]
     for name in forgotten_among(connection, group, absent):
         latest[name] = as_forgotten(latest[name])
     locked, _ = read(connection, group, lost, lock=True)
+    lost = {name for name in lost if _is_still_lost(latest[name], locked.get(name), worker_id)}
     for one in sorted(runs, key=lambda one: one.run):
         row = locked.get(one.request_id)
         is_before = one.run != latest[one.request_id].run
@@ -77,6 +81,27 @@ def restore(
             _write_again(connection, group, worker_id, one, row)
     rows, _ = read(connection, group, lost)
     return list(rows.values())
+
+
+def _without_surpassed(
+    connection: Connection,
+    group: str,
+    worker_id: str,
+    runs: Sequence[OwnRun],
+    found: Mapping[str, Row],
+) -> Iterator[OwnRun]:
+    """Leave out runs that no child took where another run has acted, or may act."""
+    untaken = [one.claim for one in runs if not one.is_begun and one.request_id not in found]
+    pruned = forgotten_among(connection, group, untaken)
+    for one in runs:
+        is_pruned = one.request_id in pruned and not one.is_begun
+        if not is_pruned and not gives_way(one, found.get(one.request_id), worker_id):
+            yield one
+
+
+def _is_still_lost(one: OwnRun, row: Row | None, worker_id: str) -> bool:
+    """Say it again of the row that is locked: another worker may have been faster."""
+    return is_lost(one, row) and not gives_way(one, row, worker_id)
 
 
 def _write_again(connection: Connection, group: str, worker_id: str, one: OwnRun, row: Row) -> None:

@@ -165,6 +165,16 @@ def is_lost(one: OwnRun, row: Row | None) -> bool:
     return row.state in (JournalState.CLAIMED, JournalState.IN_DOUBT)
 
 
+def gives_way(one: OwnRun, row: Row | None, worker_id: str) -> bool:
+    """Whether a run that no child took is not written over the earlier run that stands there.
+
+    Another worker has that one, and may be at its effect. A run of our own is over where we were
+    granted a later one.
+    """
+    is_claimed = row is not None and row.state == JournalState.CLAIMED
+    return not one.is_begun and is_claimed and row is not None and row.owner != worker_id
+
+
 def _leads_on(row: Row, one: OwnRun) -> bool:
     """Whether a later run may still follow the one that stands there: it has not ended for good.
 

@@ -29,6 +29,10 @@ _IN_DOUBT = {
 }
 _UNHANDLED = "no worker has a handler for its topic; whether the effect happened is not known"
 _GONE = "the worker died during the run; its payload is gone, so it cannot run again"
+_NEVER_CLAIMED = (
+    "its client was told {} before it was claimed, which the database has lost; whether the effect"
+    " of this run happened is not known"
+)
 # The values of the journal's column.
 _MOST_VOIDS = 2**31
 _ENDS = frozenset(
@@ -93,6 +97,9 @@ def as_told(row: Row, told: Status | None) -> DeadEnd | None:
     """
     if told is None or told.state.value not in _ENDS or not _is_of(row, told):
         return None
+    is_of_claim = told.generation == row.generation
+    if is_of_claim and was_never_claimed(told.state, told.claimed_at) and not effect_excluded(row):
+        return _in_doubt(row, END_LOST, why_doubted(told.state))
     later = told_claim(claim_of_row(row), told) if is_behind(row, told) else None
     effect_kind = row.effect_kind if later is None else later.effect_kind
     if effect_kind == EffectKind.TRANSACTIONAL and told.state is status.State.SUCCEEDED:
@@ -109,6 +116,17 @@ def as_told(row: Row, told: Status | None) -> DeadEnd | None:
         voids=None if later is None else told_voids(told),
         later=later,
     )
+
+
+def was_never_claimed(state: str, claimed_at: int | None) -> bool:
+    """Whether an end that a client was told of is that of no run: it says nothing of one that was
+    claimed since the database has lost it. A status of an older worker may say so as well."""
+    return state in (status.State.EXPIRED, status.State.SKIPPED) and claimed_at is None
+
+
+def why_doubted(state: str) -> str:
+    """Return why a run is in doubt whose client was told that it was never claimed."""
+    return _NEVER_CLAIMED.format(state)
 
 
 def is_behind(row: Row, told: Status | None) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.journal import EffectMark, Finish, OwnRun, Row, TakeoverKind
 from consumer.loop import mapping, settlement
@@ -46,8 +47,8 @@ class InFlight:
         asking: runs about which the counterparty is asked, instead of running them.
         tried: of `claiming`, those that the journal may have granted already: its claim was part of
             a call of unknown outcome, or no child took its run.
-        unbegun: of `claiming`, the runs that the journal had granted and no child took. None of
-            them follows a run that may have had its effect.
+        untaken: of `claiming`, the runs that the journal had granted and no child took, as they
+            were granted.
         lapsed: runs that began before our lease was over for a while: others may have gone on
             with them.
         lost: own runs that the journal seems to have lost; they are to be written again.
@@ -67,7 +68,7 @@ class InFlight:
     doubtful: set[Run] = field(default_factory=set)
     asking: set[Run] = field(default_factory=set)
     tried: set[str] = field(default_factory=set)
-    unbegun: set[Run] = field(default_factory=set)
+    untaken: dict[Run, Delivery] = field(default_factory=dict)
     lapsed: set[Run] = field(default_factory=set)
     lost: list[OwnRun] = field(default_factory=list)
     ended: EndedRuns = field(default_factory=EndedRuns)
@@ -84,6 +85,11 @@ class InFlight:
         """The ends that the journal does not have yet."""
         return [one.finish for one in self.settlements.values() if one.finish is not None]
 
+    @property
+    def unbegun(self) -> set[Run]:
+        """Those of `untaken` that follow no run that may have had its effect."""
+        return self.untaken.keys() - self.doubtful
+
     def runs(self) -> Set[Run]:
         """Return the runs in hand: those that have begun, and those that others are to follow."""
         return self.running.keys() | self.continuing.keys()
@@ -97,11 +103,28 @@ class InFlight:
         """Whether a marked effect of this run, or of one that it follows, may have happened."""
         return run in self.entered or run in self.doubtful or run in self.asking
 
+    def leaves_doubt(self, run: Run) -> bool:
+        """Whether the effect of a run in hand, or of one that it follows, may have happened."""
+        is_external = self.running[run].handler.effect is EffectKind.EXTERNAL
+        return is_external or self.may_have_acted(run)
+
     def own_run(self, run: Run) -> OwnRun:
         """Return the facts of a run in hand, for a journal that may have lost it."""
         claim, settled = mapping.claim(self.running[run]), self.settlements.get(run)
         finish = None if settled is None else settled.finish
         return OwnRun(claim, run[1], self.may_have_acted(run), finish)
+
+    def granted_again(self, batch: Iterable[Delivery]) -> Iterator[OwnRun]:
+        """Yield the runs that these were granted as and that no child took, but for first ones.
+
+        In a journal that has lost such a claim an earlier run of ours may stand as the latest. That
+        one is over: granted in place of the lost one, it would run again under its old key.
+        """
+        names = {one.request_id for one in batch}
+        for run, delivery in self.untaken.items():
+            if run[0] in names and run[1] > 1:
+                entered = self.may_have_acted(run)
+                yield OwnRun(mapping.claim(delivery), run[1], entered, None, is_begun=False)
 
     def with_earlier(self, one: OwnRun) -> Iterator[OwnRun]:
         """Yield a run of ours, behind the one of its request that has ended here before it."""
@@ -146,7 +169,7 @@ class InFlight:
         """Hear that the journal has answered these claims: those that it granted begin now."""
         names = {one.request_id for one in batch}
         self.tried -= names
-        self.unbegun = {run for run in self.unbegun if run[0] not in names}
+        self.untaken = {run: one for run, one in self.untaken.items() if run[0] not in names}
 
     def lapse(self) -> None:
         """Note that our lease was over for a while, or may have been."""
@@ -246,5 +269,4 @@ class InFlight:
         else:
             self.claiming.append(delivery)
             self.tried.add(delivery.request_id)
-            if run not in self.doubtful:
-                self.unbegun.add(run)
+            self.untaken[run] = delivery

@@ -13,7 +13,15 @@ from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
 from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, ToldRun
 from consumer.loop import mapping
-from consumer.loop.dead_ends import END_LOST, is_about, plain, result_text, told_claim
+from consumer.loop.dead_ends import (
+    END_LOST,
+    is_about,
+    plain,
+    result_text,
+    told_claim,
+    was_never_claimed,
+    why_doubted,
+)
 from consumer.loop.mapping import Run
 from feedback import status
 from feedback.errors import RedisUnavailable
@@ -136,8 +144,16 @@ def leads(told: ToldRun | None, run: Run) -> bool:
     return told.generation > run[1] or told.state != JournalState.CLAIMED
 
 
-def as_ended(told: ToldRun) -> OwnRun:
-    """Return a run of ours as it has ended by its status. Pure."""
+def as_ended(told: ToldRun, *, may_have_acted: bool) -> OwnRun:
+    """Return a run of ours as it has ended by its status. Pure.
+
+    Args:
+        may_have_acted: whether it may have had its effect. Then it is in doubt where its client was
+            told that it was never claimed. It does not go on: that was final.
+    """
+    if may_have_acted and was_never_claimed(told.state, told.claim.claimed_at):
+        end = mapping.in_doubt(told.run, END_LOST, why_doubted(told.state))
+        return OwnRun(told.claim, told.generation, entered=True, finish=end)
     end = Finish(
         request_id=told.request_id,
         generation=told.generation,

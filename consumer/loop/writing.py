@@ -12,6 +12,7 @@ from consumer.journal import (
     OwnRun,
     Published,
     Refusal,
+    TakeoverKind,
     ToldRun,
 )
 from consumer.loop import mapping
@@ -98,7 +99,11 @@ class Writing:
                 takeovers=[one.takeover for one in again],
                 finishes=self._in_flight.finishes,
                 published=self.published,
-                own_runs=[*self._in_flight.lost, *self._remembered(delivered, again, told_runs)],
+                own_runs=[
+                    *self._in_flight.lost,
+                    *self._in_flight.granted_again(batch),
+                    *self._remembered(delivered, again, told_runs),
+                ],
                 told_runs=told_runs,
                 # Also runs that wait to be taken over: they may be ours already, by a call of
                 # unknown outcome, and a resend must not pass for the run that this call allowed.
@@ -174,10 +179,12 @@ class Writing:
         yield from (
             self._in_flight.own_run(run) for run in ours if not leads(told.get(run[0]), run)
         )
+        voided = {one.run for one in again if one.takeover.kind is TakeoverKind.VOIDED}
         for run in [*ours, *self._lapsed()]:
             known = told.get(run[0])
             if known is not None and known.run == run and leads(known, run):
-                yield as_ended(known)
+                is_doubtful = run not in voided and self._in_flight.leaves_doubt(run)
+                yield as_ended(known, may_have_acted=is_doubtful)
 
     def _lapsed(self) -> list[Run]:
         """Return the runs at their effects that others may have gone on with meanwhile."""

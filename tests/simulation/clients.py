@@ -147,9 +147,9 @@ class SimulatedClient(Sender):
             Violation: it is told as if it were this one's.
         """
         row = self._world.database.rows.get(self.request_id)
-        # Where the journal has forgotten his own row, what stands is still what he was told of it.
-        is_first = not self._world.watch.has_pruned(self.request_id)
-        is_others = row is not None and row.topic != self.plan.topic and is_first
+        # Where the journal has lost his own row, what stands is still what he was told of it.
+        is_his = self._world.watch.has_come_of(self.request_id, self.plan.topic, status)
+        is_others = row is not None and row.topic != self.plan.topic and not is_his
         if is_others and status.topic == self.plan.topic and status.generation:
             said = f"{self.request_id}: {status.state} is that of {row and row.topic}"
             raise Violation("nobody is told another topic's outcome", said)

@@ -48,6 +48,7 @@ from consumer.journal.verdict import (
     Decision,
     decide,
     decide_finish,
+    gives_way,
     in_order,
     is_lost,
     is_same_request,
@@ -144,6 +145,7 @@ class Database(Peers):
     # what the database has lost ------------------------------------------------------------
 
     def _restore_all(self, worker_id: str, runs: Sequence[OwnRun]) -> list[Row]:
+        runs = [one for one in runs if not self.gives_way(one, worker_id)]
         latest = {one.request_id: one for one in sorted(runs, key=lambda one: one.generation)}
         lost = [one for name, one in latest.items() if is_lost(one, self.rows.get(name))]
         for one in sorted(runs, key=lambda one: one.run):
@@ -154,6 +156,12 @@ class Database(Peers):
         for one in lost:
             self._restore(worker_id, one)
         return [self.rows[one.request_id] for one in lost]
+
+    def gives_way(self, one: OwnRun, worker_id: str) -> bool:
+        """Say of a run that no child took where it is not written again."""
+        row = self.rows.get(one.request_id)
+        is_pruned = row is None and is_forgotten(one.claim, self.mark_of(one.claim))
+        return gives_way(one, row, worker_id) or (is_pruned and not one.is_begun)
 
     def _restore(self, worker_id: str, one: OwnRun) -> None:
         """Write again what is lost of a worker's own run."""

@@ -90,10 +90,23 @@ def _counts(world: World, client: SimulatedClient, request_id: str) -> bool:
     is_in_kafka = any(request_id_of(one) == request_id for one in log)
     waits = client.alive and client.plan.waits and request_id == client.request_id
     is_in_journal = request_id in world.database.rows
+    if not waits and not is_in_journal and _is_nobodys(world, request_id):
+        return False
     if client.plan.is_foreign and not is_in_journal:
         return request_id in world.redis.hashes  # nobody else knows of it
     is_known = not world.was_emptied or request_id in world.redis.hashes
     return is_in_kafka and (waits or is_in_journal or is_known)
+
+
+def _is_nobodys(world: World, request_id: str) -> bool:
+    """Whether nobody knows any more that a request is to be looked after.
+
+    The database has forgotten it, and Redis its place in the due set. What a worker tells of it
+    later stands in Redis without that. But one that lives and holds it writes it again.
+    """
+    is_unlooked = request_id in world.redis.unlooked - world.redis.deadlines.keys()
+    is_held = any(one.holds(request_id) for one in world.workers)
+    return is_unlooked and request_id in world.losses.forgotten and not is_held
 
 
 def _has_ended(world: World, client: SimulatedClient) -> bool:

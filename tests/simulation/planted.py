@@ -6,13 +6,14 @@ before another, or told to look elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
+from consumer.handlers.delivery import Delivery
 from consumer.intake.intake import Intake
 from consumer.journal import (
     Applied,
@@ -20,14 +21,17 @@ from consumer.journal import (
     ClaimVerdict,
     JournalState,
     JournalUnavailable,
+    OwnRun,
     Refusal,
     Row,
+    ToldRun,
     VerdictKind,
     takeover_rule,
     verdict,
 )
 from consumer.journal.claiming import first_row
-from consumer.loop import mapping, sweeper
+from consumer.loop import mapping, sweeper, told_runs, writing
+from consumer.loop.in_flight import InFlight
 from consumer.loop.own_runs import OwnRuns
 from consumer.loop.writing import Writing
 from consumer.status.liveness import Liveness
@@ -49,6 +53,7 @@ from tests.simulation import database, redis
 from tests.simulation.database import Database
 from tests.simulation.kafka import KafkaServer
 from tests.simulation.redis import RedisServer
+from tests.simulation.resender import SimulatedDeadlines
 
 Change = tuple[object, str, Callable[..., Any]]
 
@@ -204,6 +209,24 @@ def _as_declared_now(claimed: str | None, declared: InDoubtPolicy) -> InDoubtPol
     return declared
 
 
+def _look_once(
+    self: SimulatedDeadlines, taken: Taken, looks_s: Mapping[str, float], *, fixed: bool = False
+) -> None:
+    for request_id in looks_s:
+        self._world.redis.deadlines.pop(request_id, None)
+
+
+def _not_again(self: InFlight, batch: Iterable[Delivery]) -> Iterator[OwnRun]:
+    return iter(())
+
+
+_as_ended = told_runs.as_ended
+
+
+def _as_it_was_told(told: ToldRun, *, may_have_acted: bool) -> OwnRun:
+    return _as_ended(told, may_have_acted=False)
+
+
 def _nobody_knows(row: Row, later: Claim, *, is_raised: bool = False) -> None:
     """Say nothing of what is written over: it passes for a run of its own."""
 
@@ -269,7 +292,27 @@ ALSO_PLANTED = (
     Planted("what is put back is a second run", ((database, "why_followed", _nobody_knows),)),
     Planted("aborted transactions are read", ((KafkaServer, "counts", _any_record),)),
     Planted("open transactions are read", ((KafkaServer, "is_stable", _any_record),)),
+    Planted("a skip for what has not succeeded", ((Database, "has_succeeded", _anybody),)),
+    Planted(
+        "what was looked at once leaves the due set", ((SimulatedDeadlines, "settle", _look_once),)
+    ),
     Planted("an empty Redis is not told again", ((StatusRestore, "_tell_rows", _say_nothing),)),
+)
+# Each is found where the database has forgotten something: so the excuses for that do not hide it.
+# By the seed of a schedule, and the promise that it breaks there.
+PLANTED_IN = (
+    (
+        Planted("a run that is over is granted again", ((InFlight, "granted_again", _not_again),)),
+        13650,
+        "what has ended stays",
+    ),
+    (
+        Planted(
+            "a run that acted ends as never claimed", ((writing, "as_ended", _as_it_was_told),)
+        ),
+        13762,
+        "no wrong outcome",
+    ),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.
 HARMLESS = Planted("effect_at left empty", ((Database, "effect_at_claim", _no_effect_at),))

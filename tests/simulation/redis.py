@@ -68,6 +68,8 @@ class RedisServer:
         deadlines: the due set: the time of the next look, by request.
         went_back: it has come back older than it was.
         leased: those that a resender has taken and not settled.
+        unlooked: those that were in the due set when it was emptied, and that nobody has put there
+            since: a worker that goes on with one tells its status, and asks for no look.
     """
 
     def __init__(self, clock: Clock, on_status: OnStatus) -> None:
@@ -77,6 +79,7 @@ class RedisServer:
         self.payloads: dict[str, StoredPayload] = {}
         self.deadlines: dict[str, int] = {}
         self.leased: set[str] = set()
+        self.unlooked: set[str] = set()
         self._heartbeats: dict[str, int] = {}
         self._journal_id: str | None = None
         self._contents: str | None = None
@@ -98,6 +101,7 @@ class RedisServer:
 
     def flush(self) -> None:
         """Forget everything, and go on: FLUSHALL."""
+        self.unlooked |= self.deadlines.keys()
         for kept in (self.hashes, self.payloads, self.deadlines, self._heartbeats):
             kept.clear()
         self.leased.clear()
@@ -132,6 +136,7 @@ class RedisServer:
             return
         stands_open = refused is None or not (refused.state in FINAL or refused.nothing_stands)
         if stands_open and look_at is not None:
+            self.unlooked.discard(write.request_id)
             self.deadlines.setdefault(write.request_id, look_at)
 
     def _write(self, write: StatusWrite) -> Answer:

@@ -222,7 +222,8 @@ class Sequence:
         voids = self._draw.randint(0, 2)
         claim = self._draw_claims()._replace(request_id=end.request_id, voids=voids)
         finish = self._draw.choice((end, end, None))
-        return OwnRun(claim, end.generation, self._draw.random() < 0.5, finish)
+        is_begun = finish is not None or self._draw.random() < 0.5
+        return OwnRun(claim, end.generation, self._draw.random() < 0.5, finish, is_begun)
 
     def _draw_skip(self) -> Skip:
         return Skip(self._draw_claims(), self._draw.choice(self._ids), self._draw.randint(1, 2))

@@ -12,8 +12,11 @@ FEW, MANY = 400, 2_000
 SEED = 1
 # Of schedules that broke a promise once: what a worker remembered came back after a prune; one look
 # that hung put off all others for minutes; an end that was raised above a lost run passed for
-# another one; the counterparty was asked about another key than the lost run's.
-BROKEN_ONCE = (20107, 20696, 3_004_262, 3_004_103)
+# another one; the counterparty was asked about another key than the lost run's; a run that was over
+# was granted in place of a lost claim; a run that had charged ended as EXPIRED.
+BROKEN_ONCE = (20107, 20696, 3_004_262, 3_004_103, 13650, 13762)
+# Of schedules in which nobody could have known better, for the database had forgotten it.
+EXCUSED = (10922, 11436, 13287, 14477, 16213, 16440)
 
 
 @pytest.mark.timeout(900)
@@ -24,7 +27,7 @@ def test_no_schedule_breaks_the_contract(schedules: int) -> None:
         assert outcome is None, told(outcome)
 
 
-@pytest.mark.parametrize("seed", BROKEN_ONCE)
+@pytest.mark.parametrize("seed", [*BROKEN_ONCE, *EXCUSED])
 def test_no_schedule_breaks_it_again(seed: int) -> None:
     with simulated():
         outcome, _ = first_broken(seed, 1)

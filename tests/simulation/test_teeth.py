@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.planted import ALSO_PLANTED, HARMLESS, PLANTED, Planted
+from tests.simulation.planted import ALSO_PLANTED, HARMLESS, PLANTED, PLANTED_IN, Planted
 from tests.simulation.running import first_broken, simulated
-from tests.simulation.schedule import replay
+from tests.simulation.schedule import draw_and_run, replay
 from tests.simulation.shrinking import shrink
 
 WITHIN = 2_000
@@ -36,6 +36,22 @@ def test_a_planted_fault_is_found_and_cut_down(fault: Planted) -> None:
     assert shortest.violation is not None
     assert shortest.violation.invariant == outcome.violation.invariant
     assert len(shortest.steps) <= min(FEW_STEPS, len(outcome.steps))
+
+
+@pytest.mark.parametrize(
+    ("fault", "seed", "invariant"),
+    PLANTED_IN,
+    ids=[fault.name.replace(" ", "-") for fault, _, _ in PLANTED_IN],
+)
+def test_a_planted_fault_is_found_where_the_database_forgets(
+    fault: Planted, seed: int, invariant: str
+) -> None:
+    with simulated():
+        assert draw_and_run(seed).violation is None
+        with fault.planted():
+            violation = draw_and_run(seed).violation
+    assert violation is not None
+    assert violation.invariant == invariant
 
 
 @pytest.mark.long

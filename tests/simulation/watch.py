@@ -13,7 +13,7 @@ from consumer.pool import Job
 from feedback.records.envelope import payload_sha256
 from feedback.status import BEFORE_CLAIM, FINAL, RefusalReason
 from feedback.status import State as Told
-from feedback.statuses import Refused, StatusWrite
+from feedback.statuses import Refused, Status, StatusWrite
 from tests.simulation.kafka import Partition
 from tests.simulation.processes import Violation
 from tests.simulation.requests import Act, order_of
@@ -36,6 +36,8 @@ class Watch:
     def __init__(self, world: World) -> None:
         self._world = world
         self.states: set[tuple[str, int, str]] = set()
+        self._outcomes: set[tuple[str, str, int, str]] = set()
+        self._skips: set[tuple[str, str, bytes | None, str]] = set()
         self._grants: set[tuple[str, int, str]] = set()
         self._confirmed: set[tuple[str, int, str]] = set()
         self._runs: dict[str, list[SimulatedRun]] = defaultdict(list)
@@ -148,9 +150,23 @@ class Watch:
         ends = {partition: mark.next_offset for partition, mark in marks.items()}
         self._pruned.update(dict.fromkeys(request_ids, ends))
 
-    def has_pruned(self, request_id: str) -> bool:
-        """Whether the journal has forgotten a request under this id."""
-        return request_id in self._pruned
+    def has_come_of(self, request_id: str, topic: str, told: Status) -> bool:
+        """Whether what is told came of this topic's request, whatever stands under its id now.
+
+        A row of it ended so, which was pruned or is forgotten. Or its claim is forgotten, and its
+        worker has ended the run: that is written where another topic's claim stands by now.
+        """
+        is_forgotten = request_id in self._world.losses.forgotten
+        if not is_forgotten and request_id not in self._pruned:
+            return False
+        if (request_id, topic, told.generation, str(told.state)) in self._outcomes:
+            return True
+        is_written = (request_id, told.generation, str(told.state)) in self.states
+        told_of = (topic, told.generation, told.worker or "")
+        runs = (
+            (one.job.topic, one.job.generation, one.worker_id) for one in self._runs[request_id]
+        )
+        return is_forgotten and is_written and told_of in runs
 
     def _was_pruned(self, request_id: str, place: Row | Job) -> bool:
         """Whether the journal had forgotten a request, and all up to this record of it.
@@ -201,6 +217,7 @@ class Watch:
         before, after, by = change
         self._excuse_fork(change)
         self.states.add((after.request_id, after.generation, after.state))
+        self._outcomes.add((after.request_id, after.topic, after.generation, str(after.state)))
         if before is not None and before.state == JournalState.CLAIMED and after != before:
             self._taken(before, by)
         if after.state == JournalState.CLAIMED:
@@ -249,9 +266,21 @@ class Watch:
     def _stands_in(self, row: Row, by: str) -> None:
         other = self._world.database.rows.get(by)
         keys = [None if one is None else self._world.key_of(one) for one in (row, other)]
-        if other is None or other.state != JournalState.SUCCEEDED or keys[0] != keys[1]:
+        skip = (row.request_id, row.topic, keys[0], by)
+        if other is not None and other.state == JournalState.SUCCEEDED and keys[0] == keys[1]:
+            self._skips.add(skip)
+        elif not self._is_skip_again(skip):
             said = f"{_said(row)} by {by}: {other and _said(other)}"
             raise Violation("only what has succeeded stands in for others", said)
+
+    def _is_skip_again(self, skip: tuple[str, str, bytes | None, str]) -> bool:
+        """Whether a skip is written again that the database has forgotten with the success.
+
+        The charge of that stands, and its worker or its status brings the end back.
+        """
+        by = skip[-1]
+        is_forgotten = by in self._world.losses.forgotten
+        return skip in self._skips and is_forgotten and self._world.bank.charges[by] == 1
 
     def _followed(self, before: Row, after: Row) -> None:
         if (before.state, before.generation, before.owner) == (

@@ -284,3 +284,14 @@ def test_a_run_in_hand_is_none_that_was_forgotten(journal: Journal, database: Da
     ours = OwnRun(claim(name)._replace(deadline_at=1), 1, entered=True, finish=None)
     (restored,) = journal.apply(own_runs=[ours]).restored
     assert (restored.request_id, restored.state) == (name, JournalState.CLAIMED)
+
+
+def test_a_run_that_no_child_took_is_not_granted_again_where_its_request_was_pruned(
+    journal: Journal, database: Database
+) -> None:
+    name = ended(journal, database)
+    journal.prune(DAY_MS, 10)
+    late = claim(name)._replace(deadline_at=1)
+    ours = OwnRun(late, 2, entered=False, finish=None, is_begun=False)
+    applied = journal.apply(claims=[late], own_runs=[ours], tried=[name])
+    assert (kinds(applied), applied.restored) == ([VerdictKind.IN_DOUBT], ())

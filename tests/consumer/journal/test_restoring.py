@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from sqlalchemy import Connection, false
@@ -15,11 +15,13 @@ from consumer.journal import (
     Journal,
     JournalState,
     OwnRun,
+    Row,
     Takeover,
     TakeoverKind,
     ToldRun,
     VerdictKind,
     commits,
+    history,
     restoring,
     sweep,
 )
@@ -184,6 +186,51 @@ def test_a_run_that_is_written_again_keeps_its_policy_and_the_key_it_ran_under(
     journal.apply(own_runs=[own(name, 3, ends=False)._replace(claim=ours)])
     (row,) = database.query("SELECT generation, in_doubt, voids FROM onceward_request")
     assert row == {"generation": 3, "in_doubt": "park", "voids": 2}
+
+
+def _untaken(name: str, generation: int = 2) -> OwnRun:
+    return OwnRun(claim(name), generation, entered=False, finish=None, is_begun=False)
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_lost_run_that_no_child_took_is_written_over_our_own_earlier_one_or_none(
+    journal: Journal, stands: bool
+) -> None:
+    name = new_id()
+    if stands:
+        journal.apply(claims=[claim(name)])
+    applied = journal.apply(claims=[claim(name)], own_runs=[_untaken(name)], tried=[name])
+    assert (kinds(applied), row_of(applied).generation) == ([RUN], 2)
+
+
+def test_a_lost_run_that_no_child_took_hides_no_end_of_an_earlier_one_where_it_gives_way(
+    journal: Journal, open_journal: OpenJournal
+) -> None:
+    name = new_id()
+    open_journal("peer").apply(claims=[claim(name)])
+    (row,) = journal.apply(own_runs=[own(name), _untaken(name)]).restored
+    assert (row.generation, row.state) == (1, "SUCCEEDED")
+
+
+@pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.CLAIMED])
+def test_a_lost_run_that_no_child_took_is_not_written_over_a_row_that_changed_before_its_lock(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, database: Database, state: JournalState
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    (before,) = journal.rows([name])
+    database.change("UPDATE onceward_request SET owner = 'peer', state = :s", s=state.value)
+    read = history.read
+
+    def read_before(
+        connection: Connection, group: str, names: Collection[str], *, lock: bool = False
+    ) -> tuple[dict[str, Row], int]:
+        return read(connection, group, names, lock=True) if lock else ({name: before}, 0)
+
+    monkeypatch.setattr(restoring, "read", read_before)
+    journal.apply(own_runs=[_untaken(name)])
+    (row,) = database.query("SELECT owner, generation, state FROM onceward_request")
+    assert row == {"owner": "peer", "generation": 1, "state": state}
 
 
 @pytest.mark.parametrize("sha", ["a" * 64, OTHER_SHA])

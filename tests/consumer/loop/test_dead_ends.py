@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
-from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd
+from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row
 from consumer.journal import JournalState as Journaled
 from consumer.loop import dead_ends
 from consumer.loop.continuation import After
@@ -89,6 +89,27 @@ def test_whether_the_effect_of_a_later_success_is_lost_is_said_by_how_that_run_w
 def test_a_marked_claim_is_in_doubt_once_it_says_so() -> None:
     assert after_dead(row(effect_at=5), MARKED) is After.PARK
     assert after_dead(row(), MARKED) is After.RUN_AGAIN
+
+
+@pytest.mark.parametrize("state", [State.EXPIRED, State.SKIPPED])
+@pytest.mark.parametrize(
+    ("claim", "claimed_at", "is_doubted"),
+    [
+        (row(effect_at=5), None, True),
+        (row(effect_kind="external"), None, True),
+        (row(effect_at=5), 4, False),  # this run, or its retry, has ended so
+        (row(), None, False),
+        (row(effect_kind="transactional"), None, False),
+    ],
+)
+def test_a_run_that_may_have_acted_did_not_end_as_if_it_had_never_been_claimed(
+    state: State, claim: Row, claimed_at: int | None, is_doubted: bool
+) -> None:
+    end = dead_ends.as_told(claim, replace(TOLD, state=state, claimed_at=claimed_at))
+    assert end is not None
+    assert end.state == ("IN_DOUBT" if is_doubted else state.value)
+    if is_doubted:
+        assert (end.code, state.value in (end.message or "")) == (dead_ends.END_LOST, True)
 
 
 def test_a_claim_that_a_living_worker_gave_up_is_not_said_to_be_of_a_dead_one() -> None:

@@ -8,7 +8,8 @@ from consumer.features.retries.next_run import ended
 from consumer.handlers.backoff import Fixed
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery
-from consumer.journal import Finish, TakeoverKind
+from consumer.journal import Finish, OwnRun, TakeoverKind
+from consumer.loop import mapping
 from consumer.loop.continuation import After, continuation
 from consumer.loop.in_flight import InFlight
 from consumer.loop.mapping import CLAIM_LOST
@@ -184,3 +185,25 @@ def test_what_no_child_took_is_known_as_never_begun_until_it_is_granted_again(
     assert kept.unbegun == (set() if doubtful else {RUN})
     kept.answered([one])
     assert (kept.unbegun, kept.tried) == (set(), set())
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_what_no_child_took_is_granted_again_as_the_run_that_it_was_whatever_record_asks(
+    doubtful: bool,
+) -> None:
+    kept = held(EffectKind.EXTERNAL, InDoubtPolicy.RETRY_SAME_KEY, doubtful=doubtful)
+    one = kept.running[RUN] = kept.running[RUN]._replace(voids=1)
+    kept.hear(ChildDied(7, "killed", (), (job("payments", request_id="a", generation=2),)))
+    lost = OwnRun(mapping.claim(one), 2, entered=doubtful, finish=None, is_begun=False)
+    assert list(kept.granted_again([delivery("b")])) == []
+    assert list(kept.granted_again([delivery("a", 2)])) == [lost]
+    kept.answered([one])
+    assert list(kept.granted_again([one])) == []
+
+
+def test_a_first_run_that_no_child_took_needs_no_row_of_its_own() -> None:
+    kept = held(EffectKind.EXTERNAL, InDoubtPolicy.PARK, doubtful=False)
+    first = ("a", 1)
+    kept.running[first] = kept.running.pop(RUN)
+    kept.hear(ChildDied(7, "killed", (), (job("payments", request_id="a", generation=1),)))
+    assert (kept.unbegun, [*kept.granted_again(kept.claiming)]) == ({first}, [])

@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 from sqlalchemy import create_engine
 
+from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.intake.buffer import Buffer
 from consumer.journal import (
     WORKER_DIED,
@@ -27,7 +28,7 @@ from consumer.loop.scheduler import Scheduler
 from consumer.loop.sweeper import after_dead
 from consumer.loop.told_runs import ToldStatuses
 from consumer.loop.worker import Worker
-from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, Pool, PoolSettings
+from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, Outcome, Pool, PoolSettings
 from consumer.pool.outcome import STALE
 from consumer.status.status_writer import StatusWriter
 from feedback.redis.server import connect
@@ -35,7 +36,8 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import Status
-from tests.consumer.samples import SHA, delivery, settled
+from tests.consumer.pool.driving import job
+from tests.consumer.samples import SHA, delivery, payments, settled
 from tests.eventually import eventually
 from tests.kit.databases import migrated
 
@@ -231,6 +233,45 @@ def test_a_run_refused_its_effect_is_written_again_as_its_client_was_told_unless
     assert journal.told_runs == [("a", generation)]
 
 
+@pytest.mark.parametrize(
+    ("effect", "is_entered", "claimed_at", "end"),
+    [
+        (EffectKind.MARKED, True, None, "IN_DOUBT"),
+        (EffectKind.EXTERNAL, False, None, "IN_DOUBT"),
+        (EffectKind.MARKED, True, 5, "EXPIRED"),
+        (EffectKind.MARKED, False, None, "EXPIRED"),
+    ],
+)
+def test_a_run_of_ours_that_may_have_acted_is_in_doubt_where_its_client_was_told_it_never_began(
+    effect: EffectKind, is_entered: bool, claimed_at: int | None, end: str
+) -> None:
+    journal = Takeovers()
+    told = Status(
+        "a", State.EXPIRED, attempt=1, generation=1, payload_sha256=SHA, claimed_at=claimed_at
+    )
+    worker = worker_with(journal, Forever(), Told(told))
+    handler = payments(effect=effect, in_doubt=InDoubtPolicy.RETRY_SAME_KEY)
+    worker._in_flight.running["a", 1] = delivery("a")._replace(handler=handler)
+    if is_entered:
+        worker._in_flight.entered.add(("a", 1))
+    given = job("payments", request_id="a", generation=1)
+    worker._in_flight.hear(ChildDied(7, "killed", (given,), ()))
+    worker.turn()
+    assert (len(journal.asked), journal.own_runs) == (1, [("a", 1, end)])
+
+
+def test_a_run_whose_key_was_voided_ends_as_its_client_was_told() -> None:
+    journal = Takeovers()
+    told = Status("a", State.EXPIRED, attempt=1, generation=1, payload_sha256=SHA)
+    worker = worker_with(journal, Forever(), Told(told))
+    handler = payments(effect=EffectKind.EXTERNAL, in_doubt=InDoubtPolicy.QUERY, query=print)
+    worker._in_flight.running["a", 1] = delivery("a")._replace(handler=handler)
+    worker._in_flight.asking.add(("a", 1))
+    worker._in_flight.hear(Finished("a", 1, Outcome(State.IN_DOUBT, voided=True)))
+    worker.turn()
+    assert journal.own_runs == [("a", 1, "EXPIRED")]
+
+
 @pytest.mark.parametrize("is_broken", [True, False])
 @pytest.mark.parametrize("state", [State.RUNNING, State.EXPIRED])
 def test_an_effect_asks_what_its_client_was_told_where_the_lease_was_over_since_its_run_began(
@@ -240,7 +281,8 @@ def test_an_effect_asks_what_its_client_was_told_where_the_lease_was_over_since_
     told = Status("a", state, attempt=1, generation=1, worker="w", payload_sha256=SHA)
     worker = worker_with(journal, lease, Told(told))
     worker.turn()
-    worker._in_flight.running["a", 1] = delivery("a")
+    marked = payments(effect=EffectKind.MARKED)
+    worker._in_flight.running["a", 1] = delivery("a")._replace(handler=marked)
     lease.since_s += is_broken
     worker._in_flight.hear(EffectAsked("a", 1))
     worker.turn()

@@ -7,9 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import NullPool, create_engine, text
 
-from consumer.journal import DISOWNED, Journal, VerdictKind
+from consumer.journal import (
+    DISOWNED,
+    WORKER_DIED,
+    Applied,
+    Finish,
+    Journal,
+    Takeover,
+    TakeoverKind,
+    VerdictKind,
+)
+from consumer.loop import mapping
 from consumer.loop.continuation import After, continuation
+from consumer.loop.granted import claimed
 from consumer.loop.in_flight import InFlight
 from consumer.loop.told_runs import ToldRuns
 from consumer.loop.writing import Writing
@@ -68,3 +80,63 @@ def test_a_run_of_ours_that_the_database_lost_and_nobody_has_in_hand_is_not_gran
     assert (verdict.kind, verdict.row and verdict.row.generation) == (VerdictKind.RUNNING, 2)
     assert verdict.row is not None
     assert verdict.row.owner == ("me" if in_hand else f"me{DISOWNED}")
+
+
+def _forgets_takeover(url: str) -> None:
+    """Let the database know no more than the first claim."""
+    with create_engine(url, poolclass=NullPool).begin() as connection:
+        connection.execute(text("DELETE FROM onceward_run"))
+        connection.execute(text("UPDATE onceward_request SET generation = 1, voids = 0"))
+
+
+def _followed(journal: Journal, first: Journal, kept: InFlight) -> None:
+    """Let a run of ours follow one whose key was voided; no child takes it."""
+    one = delivery("a")._replace(deadline_at=FAR_MS)
+    first.apply(claims=[mapping.claim(one)])
+    wish = Takeover("a", 1, TakeoverKind.VOIDED, WORKER_DIED)
+    (taken,) = journal.apply(takeovers=[wish]).takeovers.values()
+    assert taken.row is not None
+    assert (taken.row.generation, taken.row.voids) == (2, 1)
+    kept.not_dispatched([(claimed(one, taken.row), taken.row)])
+
+
+def _written(journal: Journal, kept: InFlight) -> Applied:
+    status_writer: Any = StatusWriter()
+    writing = Writing(
+        in_flight=kept,
+        journal=journal,
+        status_writer=status_writer,
+        told_runs=ToldRuns(None, lambda: False),
+        worker_id="me",
+    )
+    return writing.write(kept.claiming, [], 0.0)
+
+
+def test_a_lost_claim_that_no_child_took_is_granted_again_and_not_the_run_before_it(
+    journal: Journal, journal_url: str
+) -> None:
+    kept = InFlight()
+    _followed(journal, journal, kept)
+    _forgets_takeover(journal_url)
+    (verdict,) = _written(journal, kept).verdicts
+    assert (verdict.kind, verdict.row and verdict.row.generation) == (VerdictKind.RUN, 2)
+    # Under the old key the counterparty would refuse it.
+    assert verdict.row is not None and verdict.row.voids == 1
+
+
+def test_a_lost_claim_that_no_child_took_gives_way_to_the_worker_that_has_the_run_before_it(
+    journal: Journal, journal_url: str, group: str
+) -> None:
+    kept = InFlight()
+    # It stood still past its lease, and goes on since the database has lost that we took it over.
+    peer = Journal(journal_url, group=group, worker_id="peer")
+    _followed(journal, peer, kept)
+    _forgets_takeover(journal_url)
+    with create_engine(journal_url, poolclass=NullPool).begin() as connection:
+        connection.execute(text("UPDATE onceward_request SET owner = 'peer'"))
+    applied = _written(journal, kept)
+    (verdict,) = applied.verdicts
+    assert (verdict.kind, applied.restored) == (VerdictKind.RUNNING, ())
+    end = Finish("a", 1, "SUCCEEDED", None, None, None, False)
+    assert [one.kind for one in peer.apply(finishes=[end]).finished.values()] == ["WRITTEN"]
+    peer.close()

@@ -1,0 +1,209 @@
+"""An excuse for what a database has forgotten is as wide as that loss.
+
+With one fact less there is a violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from consumer.journal import JournalState, Row
+from feedback.records.envelope import payload_sha256
+from feedback.status import State
+from feedback.statuses import Status
+from tests.consumer.samples import delivery, row
+from tests.simulation.ending import _counts
+from tests.simulation.processes import Violation
+from tests.simulation.requests import HANDLERS, collapsing
+from tests.simulation.running import simulated
+from tests.simulation.tables import Change
+from tests.simulation.world import World
+
+MINE, OTHERS = "external-park", "marked-query"
+SHA = payload_sha256(b"k", b"5")
+TOLD = Status("r0", State.SUCCEEDED, 1, 1, worker="w0.0", topic=MINE, payload_sha256=SHA)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Yield a world in which a client wants `r0` of its topic, and a key is kept in another."""
+    with simulated():
+        made = World(1)
+        made.handlers[OTHERS] = collapsing(HANDLERS[OTHERS])
+        made.clients[0].plan = replace(made.clients[0].plan, topic=MINE)
+        yield made
+
+
+def _write(world: World, request_id: str, topic: str, state: JournalState, **facts: Any) -> Row:
+    """Write a row that stands from now on."""
+    made = row(request_id, state, topic=topic, message_key=b"k", published_at=None, **facts)
+    world.database.rows[request_id] = made
+    world.watch.changed(Change(None, made, "w0.0"))
+    return made
+
+
+def _forgets(world: World, request_id: str) -> None:
+    world.losses.forgotten.add(request_id)
+    world.database.rows.pop(request_id, None)
+
+
+def _is_told(world: World, told: Status = TOLD) -> None:
+    world.clients[0]._is_of_another_topic(told)
+
+
+def _ends_and_is_forgotten(world: World) -> None:
+    world.bank.charges["r0"] = 1
+    _write(world, "r0", MINE, JournalState.SUCCEEDED)
+    _forgets(world, "r0")
+
+
+def test_what_a_client_is_told_of_its_forgotten_row_is_no_other_topics(world: World) -> None:
+    _ends_and_is_forgotten(world)
+    _write(world, "r0", OTHERS, JournalState.CLAIMED)
+    _is_told(world)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        replace(TOLD, generation=2),
+        replace(TOLD, state=State.FAILED),
+        replace(TOLD, state=State.IN_DOUBT),
+    ],
+)
+def test_an_end_that_no_row_of_its_topic_had_is_another_topics(world: World, told: Status) -> None:
+    _ends_and_is_forgotten(world)
+    # Another topic's row has each of these ends.
+    world.losses.excused.add("r0")
+    _write(world, "r0", OTHERS, JournalState(told.state.value), generation=told.generation)
+    with pytest.raises(Violation, match="another topic's outcome"):
+        _is_told(world, told)
+
+
+def test_what_is_not_forgotten_is_another_topics(world: World) -> None:
+    _ends_and_is_forgotten(world)
+    world.losses.forgotten.clear()
+    _write(world, "r0", OTHERS, JournalState.CLAIMED)
+    with pytest.raises(Violation, match="another topic's outcome"):
+        _is_told(world)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_forgotten", "is_written", "is_excused"),
+    [
+        ({}, True, True, True),
+        ({"topic": OTHERS}, True, True, False),
+        ({"generation": 2}, True, True, False),
+        ({"worker_id": "w1.0"}, True, True, False),
+        ({}, False, True, False),
+        ({}, True, False, False),
+    ],
+)
+def test_the_end_of_a_run_is_its_clients_although_it_is_written_over_another_topics_claim(
+    world: World, changes: dict[str, Any], is_forgotten: bool, is_written: bool, is_excused: bool
+) -> None:
+    facts: Any = {"topic": MINE, "generation": 1, "worker_id": "w0.0"} | changes
+    worker_id = facts.pop("worker_id")
+    run: Any = SimpleNamespace(job=SimpleNamespace(**facts), worker_id=worker_id)
+    world.watch._runs["r0"].append(run)
+    if is_forgotten:
+        _forgets(world, "r0")
+    world.losses.excused.add("r0")
+    world.bank.charges["r0"] = 1
+    _write(world, "r0", OTHERS, JournalState.SUCCEEDED if is_written else JournalState.CLAIMED)
+    if is_excused:
+        _is_told(world)
+    else:
+        with pytest.raises(Violation, match="another topic's outcome"):
+            _is_told(world)
+
+
+def _skips(world: World) -> None:
+    """Let one request end in the stead of another, and the database forget of both."""
+    world.bank.charges["a"] = 1
+    _write(world, "a", OTHERS, JournalState.SUCCEEDED)
+    _write(world, "b", OTHERS, JournalState.SKIPPED, by="a")
+    _forgets(world, "a")
+    _forgets(world, "b")
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_forgotten_skip_is_written_again_before_the_success(world: World, stands: bool) -> None:
+    _skips(world)
+    if stands:
+        _write(world, "a", OTHERS, JournalState.CLAIMED)
+    _write(world, "b", OTHERS, JournalState.SKIPPED, by="a")
+
+
+@pytest.mark.parametrize("charges", [0, 2])
+def test_a_forgotten_skip_is_not_written_again_for_what_was_not_charged_once(
+    world: World, charges: int
+) -> None:
+    _skips(world)
+    world.bank.charges["a"] = charges
+    with pytest.raises(Violation, match="only what has succeeded"):
+        _write(world, "b", OTHERS, JournalState.SKIPPED, by="a")
+
+
+@pytest.mark.parametrize(("request_id", "topic"), [("c", OTHERS), ("b", MINE)])
+def test_what_was_not_skipped_before_is_not_skipped_for_a_forgotten_success(
+    world: World, request_id: str, topic: str
+) -> None:
+    _skips(world)
+    with pytest.raises(Violation, match="only what has succeeded"):
+        _write(world, request_id, topic, JournalState.SKIPPED, by="a")
+
+
+def test_a_skip_is_not_written_for_a_success_that_is_not_forgotten(world: World) -> None:
+    _skips(world)
+    world.losses.forgotten.discard("a")
+    with pytest.raises(Violation, match="only what has succeeded"):
+        _write(world, "b", OTHERS, JournalState.SKIPPED, by="a")
+
+
+FORGOTTEN, UNLOOKED, DUE, WAITS = "forgotten", "unlooked", "due", "waits"
+IN_JOURNAL, HELD = "in_journal", "held"
+
+
+@pytest.mark.parametrize("is_foreign", [True, False])
+@pytest.mark.parametrize(
+    ("facts", "counts"),
+    [
+        ({FORGOTTEN, UNLOOKED}, False),
+        ({FORGOTTEN}, True),
+        ({UNLOOKED}, True),
+        ({FORGOTTEN, UNLOOKED, DUE}, True),
+        ({FORGOTTEN, UNLOOKED, WAITS}, True),
+        ({FORGOTTEN, UNLOOKED, IN_JOURNAL}, True),
+        ({FORGOTTEN, UNLOOKED, HELD}, True),
+    ],
+)
+def test_an_end_is_promised_unless_the_due_set_and_the_journal_have_lost_the_request(
+    world: World, facts: set[str], counts: bool, is_foreign: bool
+) -> None:
+    if is_foreign and WAITS in facts:
+        return
+    client = world.clients[0]
+    topic = sorted(world.kafka.logs)[0][0]
+    client.plan = replace(client.plan, is_foreign=is_foreign, waits=WAITS in facts, topic=topic)
+    client._produce()
+    world.was_emptied = True
+    if FORGOTTEN in facts:
+        _forgets(world, "r0")
+    if UNLOOKED in facts:
+        world.redis.deadlines["r0"] = 0
+        world.redis.flush()
+    world.redis.hashes["r0"] = {"status": "RUNNING"}
+    if DUE in facts:
+        world.redis.deadlines["r0"] = 0
+    if IN_JOURNAL in facts:
+        _write(world, "r0", topic, JournalState.CLAIMED)
+    if HELD in facts:
+        worker = next(world.workers).worker
+        worker._in_flight.running["r0", 1] = delivery("r0")
+    assert _counts(world, client, "r0") is counts
