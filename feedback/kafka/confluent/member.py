@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError
 
 from feedback.clock import monotonic_s
+from feedback.kafka.administrator import Administrator
 from feedback.kafka.confluent.anew import RecordsAnew
 from feedback.kafka.confluent.committing import CommittedOffsets
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
+from feedback.kafka.confluent.former_member import FormerMember
 from feedback.kafka.confluent.places import MemberPlaces
 from feedback.kafka.confluent.records import record_of
 from feedback.kafka.confluent.standing import Standing, await_broker
@@ -43,6 +45,7 @@ class ConfluentMember:
         topics: the topics to subscribe to.
         owner: hears of partitions that come and go, within `poll` and `close`.
         anew: reads the records that confluent-kafka cannot give.
+        connect: makes an administrator, for the removal of a member that this one was before.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class ConfluentMember:
         topics: Sequence[str],
         owner: PartitionOwner,
         anew: RecordsAnew,
+        connect: Callable[[], Administrator],
     ) -> None:
         self._settings = settings
         self._owner = owner
@@ -68,6 +72,7 @@ class ConfluentMember:
         self._offsets = CommittedOffsets(settings, self._consumer)
         self._places = MemberPlaces(settings, self._consumer)
         self._counts = TopicCounts(settings)
+        self._former = FormerMember(settings, self._consumer, connect)
         if topics:
             with faults(settings):
                 self._consumer.subscribe(
@@ -82,6 +87,7 @@ class ConfluentMember:
         if self._owed:
             raise self._owed.pop(0)
         self._assign_again()
+        self._remove_former()
         self._places.seek_again()
         self._polled = []
         # With an exception of a callback librdkafka's messages are lost, and its positions behind.
@@ -115,6 +121,10 @@ class ConfluentMember:
             log.warning("partitions.assigned_again", partitions=len(unread))
         if self._places.assign_again(unread):
             self._standing.forget_idle()
+
+    def _remove_former(self) -> None:
+        if self._standing.is_up and not self._standing.is_steady and not self._places.assigned:
+            self._former.remove()
 
     def _taken(self, message: Any) -> list[Record]:
         """Return the record of a message; an event has none."""
@@ -223,6 +233,7 @@ class ConfluentMember:
     def close(self) -> None:
         """Leave the group."""
         self._counts.close()
+        self._former.close()
         try:
             with faults(self._settings):
                 self._consumer.close()
@@ -236,6 +247,7 @@ class ConfluentMember:
         self._places.take(assigned)
         self._standing.forget_idle()
         self._standing.is_steady = self._standing.is_up = True
+        self._former.note_joined()
         self._places.pause(self._owner.take(new))
 
     def _hear_revoked(self, _: Any, revoked: list[Any]) -> None:

@@ -112,6 +112,11 @@ class MemoryGroup:
         if self._has(seat):
             self._remove([seat])
 
+    def remove(self, member_id: str) -> None:
+        """Let another one have a member go, if it is there."""
+        if member_id in self._seats:
+            self._remove([self._seats[member_id]])
+
     def expel_all(self) -> None:
         """Remove all members, as a coordinator that forgets them; each joins at its next poll."""
         self._remove([*self._seats.values()])
