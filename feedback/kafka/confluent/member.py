@@ -31,6 +31,9 @@ log = EventLog("onceward.kafka")
 ASSIGNORS = {"eager": "range,roundrobin", "cooperative": "cooperative-sticky"}
 # So much is fetched ahead, of all partitions together.
 _AHEAD_KIB = 16_384
+# So much is fetched of one partition before the others have their turn: what is fetched is handed
+# out in that order, and after an outage each has a backlog.
+_AT_ONCE_BYTES = 65_536
 # Above the time for which librdkafka waits for an answer.
 UNREAD_S = ANSWER_S + 2.0
 # Events that are no answer of a broker to us.
@@ -307,6 +310,7 @@ def _properties(settings: KafkaSection) -> dict[str, Any]:
         "partition.assignment.strategy": ASSIGNORS[settings.assignor],
         "socket.timeout.ms": int(ANSWER_S * 1000),
         "queued.max.messages.kbytes": _AHEAD_KIB,
+        "fetch.message.max.bytes": _AT_ONCE_BYTES,
         # Where so much is fetched, the next fetch is to follow soon.
         "fetch.queue.backoff.ms": 20,
     }

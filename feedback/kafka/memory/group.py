@@ -72,6 +72,11 @@ class MemoryGroup:
         self._is_rebalancing = False
 
     @property
+    def member_ids(self) -> frozenset[str]:
+        """The names of its members."""
+        return frozenset(self._seats)
+
+    @property
     def has_members(self) -> bool:
         """Whether anybody is a member."""
         return bool(self._seats)

@@ -22,6 +22,7 @@ from tests.eventually import eventually
 from tests.feedback.kafka.confluent.librdkafka import (
     PLACE,
     TOPIC,
+    FakeAdministrator,
     FakeAnew,
     FakeConsumer,
     FakeMessage,
@@ -37,6 +38,7 @@ class Scene(NamedTuple):
     consumer: FakeConsumer
     anew: FakeAnew
     owner: FakeOwner
+    admin: FakeAdministrator
 
     def polled(self, times: int = 1) -> list[int]:
         """Return the offsets of the records of so many polls; faults are passed over."""
@@ -79,10 +81,11 @@ def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     settings = KafkaSection.model_validate({"assignor": request.param})
     anew, owner = FakeAnew(), FakeOwner()
     heard = PartitionOwner(owner.take, owner.give_up, lambda *_: None)
-    member = ConfluentMember(settings, [TOPIC], heard, anew)  # type: ignore[arg-type]
+    admin = FakeAdministrator()
+    member = ConfluentMember(settings, [TOPIC], heard, anew, lambda: admin)  # type: ignore
     consumer: Any = member._consumer
     consumer.give(PLACE)
-    yield Scene(member, consumer, anew, owner)
+    yield Scene(member, consumer, anew, owner, admin)
     member.close()
 
 
@@ -301,3 +304,43 @@ def test_topics_are_counted_soon_where_no_client_could_be_made_at_first(
     assert scene.member.partition_counts([TOPIC]) == {}
     eventually(lambda: scene.member.partition_counts([TOPIC]) == {TOPIC: 2}, timeout_s=30.0)
     assert FileGone.tries == 2
+
+
+def test_the_member_that_librdkafka_has_forgotten_is_removed_from_its_group(scene: Scene) -> None:
+    assert scene.polled() == []
+    scene.member._standing.is_up = False
+    scene.consumer.lose(PLACE)
+    assert scene.polled(2) == []
+    assert removed(scene) == []
+    scene.admin.faults = [KafkaFault("the broker reads its groups")]
+    scene.member._standing.is_up = True
+    assert scene.polled(2) == []
+    assert removed(scene) == ["first"]
+
+
+def test_it_is_not_removed_before_its_partitions_are_given_up(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    had: list[Collection[Partition]] = []
+    monkeypatch.setattr(
+        scene.member._former, "remove", lambda: had.append(scene.member.assigned())
+    )
+    assert scene.polled() == []
+    # As the statistics may say before librdkafka calls back.
+    scene.member._standing.is_steady = False
+    scene.consumer.lose(PLACE)
+    assert scene.polled(2) == []
+    assert had == [frozenset()]
+
+
+def test_a_member_that_only_gave_its_partitions_up_is_not_removed(scene: Scene) -> None:
+    assert scene.polled() == []
+    scene.consumer.take_away(PLACE)
+    assert scene.polled(2) == []
+    assert removed(scene) == []
+
+
+def removed(scene: Scene) -> list[str]:
+    """Return the removed members, when each removal that was begun has ended."""
+    scene.member._former._thread.submit(lambda: None).result()
+    return scene.admin.removed

@@ -1,0 +1,40 @@
+"""How the partitions of a member have their turns, on a real broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+
+import pytest
+
+from feedback.settings.settings import KafkaSection
+from tests.eventually import eventually
+from tests.feedback.kafka.engines.grounds import Ground
+from tests.feedback.kafka.engines.members import LIMIT_S, Told
+
+# So many records of 1 KiB come in one answer, if that may be as long as a library's default is.
+BACKLOG = 800
+
+
+@pytest.fixture
+def engine() -> str:
+    """Return the one of these tests."""
+    return "confluent"
+
+
+def test_no_partition_waits_for_the_whole_backlog_of_another_one(
+    ground: Ground, settings: KafkaSection, group: str
+) -> None:
+    name = f"topic-{group}"
+    ground.make_topic(name, 2)
+    for partition in range(2):
+        ground.write(name, [b"x" * 1024] * BACKLOG, partition=partition)
+    handed_out: Counter[int] = Counter()
+    with closing(Told(settings, name)) as told:
+
+        def are_both_served() -> bool:
+            handed_out.update(one.partition for one in told.member.poll(0.05, max_records=20))
+            return len(handed_out) == 2
+
+        eventually(are_both_served, timeout_s=LIMIT_S)
+    assert max(handed_out.values()) <= BACKLOG / 2
