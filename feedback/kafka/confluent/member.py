@@ -31,9 +31,10 @@ log = EventLog("onceward.kafka")
 ASSIGNORS = {"eager": "range,roundrobin", "cooperative": "cooperative-sticky"}
 # So much is fetched ahead, of all partitions together.
 _AHEAD_KIB = 16_384
-# So much is fetched of one partition before the others have their turn: what is fetched is handed
-# out in that order, and after an outage each has a backlog.
-_AT_ONCE_BYTES = 65_536
+# So much is fetched of one partition, then the next one has its turn. Records are handed out in the
+# order in which they were fetched: with librdkafka's 1 MiB a partition that has a backlog, as each
+# has after an outage, is read to its end before the others. 10 ms from a broker this is 1.6 MB/s.
+_TURN_BYTES = 16_384
 # Above the time for which librdkafka waits for an answer.
 UNREAD_S = ANSWER_S + 2.0
 # Events that are no answer of a broker to us.
@@ -310,7 +311,7 @@ def _properties(settings: KafkaSection) -> dict[str, Any]:
         "partition.assignment.strategy": ASSIGNORS[settings.assignor],
         "socket.timeout.ms": int(ANSWER_S * 1000),
         "queued.max.messages.kbytes": _AHEAD_KIB,
-        "fetch.message.max.bytes": _AT_ONCE_BYTES,
+        "fetch.message.max.bytes": _TURN_BYTES,
         # Where so much is fetched, the next fetch is to follow soon.
         "fetch.queue.backoff.ms": 20,
     }
