@@ -322,9 +322,7 @@ def test_it_is_not_removed_before_its_partitions_are_given_up(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     had: list[Collection[Partition]] = []
-    monkeypatch.setattr(
-        scene.member._former, "remove", lambda: had.append(scene.member.assigned())
-    )
+    monkeypatch.setattr(scene.member._former, "remove", lambda: had.append(scene.member.assigned()))
     assert scene.polled() == []
     # As the statistics may say before librdkafka calls back.
     scene.member._standing.is_steady = False
