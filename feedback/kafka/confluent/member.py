@@ -35,6 +35,10 @@ _AHEAD_KIB = 16_384
 # order in which they were fetched: with librdkafka's 1 MiB a partition that has a backlog, as each
 # has after an outage, is read to its end before the others. 10 ms from a broker this is 1.6 MB/s.
 _TURN_BYTES = 16_384
+# Nothing is fetched while so many records of all partitions together wait to be handed out: what
+# is written to another partition meanwhile comes behind them. With librdkafka's 100,000 that was
+# the whole backlog.
+_AHEAD_RECORDS = 500
 # Above the time for which librdkafka waits for an answer.
 UNREAD_S = ANSWER_S + 2.0
 # Events that are no answer of a broker to us.
@@ -311,6 +315,7 @@ def _properties(settings: KafkaSection) -> dict[str, Any]:
         "partition.assignment.strategy": ASSIGNORS[settings.assignor],
         "socket.timeout.ms": int(ANSWER_S * 1000),
         "queued.max.messages.kbytes": _AHEAD_KIB,
+        "queued.min.messages": _AHEAD_RECORDS,
         "fetch.message.max.bytes": _TURN_BYTES,
         # Where so much is fetched, the next fetch is to follow soon.
         "fetch.queue.backoff.ms": 20,

@@ -14,6 +14,8 @@ from tests.feedback.kafka.engines.members import LIMIT_S, Told
 
 # So many records of 1 KiB come in one answer, if that may be as long as a library's default is.
 BACKLOG = 800
+# In several answers.
+LONG_BACKLOG = 3000
 
 
 @pytest.fixture
@@ -38,3 +40,23 @@ def test_no_partition_waits_for_the_whole_backlog_of_another_one(
 
         eventually(are_both_served, timeout_s=LIMIT_S)
     assert max(handed_out.values()) <= BACKLOG / 2
+
+
+def test_a_record_that_comes_later_waits_for_a_part_of_another_backlog_alone(
+    ground: Ground, settings: KafkaSection, group: str
+) -> None:
+    name = f"topic-{group}"
+    ground.make_topic(name, 2)
+    ground.write(name, [b"x" * 100] * LONG_BACKLOG, partition=0)
+    handed_out: Counter[int] = Counter()
+    with closing(Told(settings, name)) as told:
+
+        def is_served(partition: int) -> bool:
+            handed_out.update(one.partition for one in told.member.poll(0.05, max_records=20))
+            return partition in handed_out
+
+        eventually(lambda: is_served(0), timeout_s=LIMIT_S)
+        # To make a producer takes far longer than to fetch the backlog.
+        ground.write(name, [b"later"], partition=1)
+        eventually(lambda: is_served(1), timeout_s=LIMIT_S)
+    assert handed_out[0] <= LONG_BACKLOG / 2
