@@ -27,7 +27,7 @@ def test_a_group_goes_on_before_the_sessions_of_its_former_members_are_over(
     name = f"topic-{uuid.uuid4().hex}"
     mortal.make_topic(name, 2)
     settings = mortal_settings.model_copy(update={"session_timeout_s": SESSION_S})
-    found: set[bytes] = set()
+    found: set[bytes | None] = set()
     with ExitStack() as ends:
         members = [Told(settings, name) for _ in range(2)]
         for one in members:
