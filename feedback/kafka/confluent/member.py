@@ -101,16 +101,20 @@ class ConfluentMember:
         # With an exception of a callback librdkafka's messages are lost, and its positions behind.
         with ExitStack() as lost, faults(self._settings, operation=READ):
             lost.callback(lambda: self._places.go_back(self._places.assigned))
-            first = self._consumer.poll(timeout_s)
+            self._places.rest()
+            is_ready = self._places.has_kept
+            first = self._consumer.poll(0 if is_ready else timeout_s)
             if first is not None:
                 self._polled.append(first)
-                if max_records > 1:
+                if max_records > 1 and not is_ready:
                     # Those that are there already. Meanwhile the first may be taken away.
                     ready = self._consumer.consume(max_records - 1, 0)
                     self._polled += ready
             lost.pop_all()
+        self._places.keep(self._polled)
         with closing(self._anew):
-            records = [one for message in self._polled for one in self._taken(message)]
+            kept = self._places.take_kept(max_records)
+            records = [one for message in kept for one in self._taken(message)]
         if self._owed and not records:
             raise self._owed.pop(0)
         return records
@@ -141,7 +145,7 @@ class ConfluentMember:
         if error is not None:
             self._hear_event(place, message.offset(), error)
             return []
-        if not self._places.may_hand_out(place, message.offset()):
+        if not self._places.may_hand_out(place):
             return []
         self._standing.is_up = True
         try:

@@ -175,11 +175,85 @@ def test_what_librdkafka_hands_out_of_a_paused_partition_is_kept_for_later(scene
     assert scene.polled() == []
     scene.consumer.logs[PLACE] = log(count=3)
     scene.member.pause([PLACE])
-    scene.consumer.paused.clear()
     assert scene.polled() == []
-    assert scene.member.position(PLACE) == 10
+    # As it may, of what was under way.
+    scene.consumer.paused.clear()
+    scene.consumer.logs[PLACE] = log(count=5)
+    assert scene.polled() == []
     scene.member.resume([PLACE])
-    assert scene.polled() == [10, 11, 12]
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
+
+
+def paused_with_kept(scene: Scene) -> None:
+    """Pause the partition; of its messages 10 was handed out, and 11 to 14 are kept."""
+    scene.consumer.logs[PLACE] = log()
+    scene.consumer.hands_out = 1
+    assert scene.polled() == []
+    assert [one.offset for one in scene.member.poll(0, max_records=1)] == [10]
+    scene.consumer.hands_out = MOST
+    scene.member.pause([PLACE])
+    assert scene.polled() == []
+    assert scene.consumer.at[PLACE] == 5
+
+
+def test_what_librdkafka_had_fetched_before_a_pause_is_handed_out_after_it(scene: Scene) -> None:
+    paused_with_kept(scene)
+    assert scene.consumer.paused == {PLACE}
+    scene.member.resume([PLACE])
+    assert [one.offset for one in scene.member.poll(0, max_records=2)] == [11, 12]
+    assert scene.polled() == [13, 14]
+    assert scene.polled() == []
+    assert scene.consumer.paused == set()
+
+
+def test_what_was_kept_is_forgotten_where_its_owner_seeks(scene: Scene) -> None:
+    paused_with_kept(scene)
+    scene.member.seek({PLACE: 13})
+    scene.member.resume([PLACE])
+    assert scene.polled(3) == [13, 14]
+
+
+def test_what_was_kept_is_forgotten_where_its_partition_went(scene: Scene) -> None:
+    paused_with_kept(scene)
+    scene.consumer.committed_at = 12
+    scene.consumer.take_away(PLACE)
+    scene.consumer.give(PLACE)
+    assert scene.polled(3) == [12, 13, 14]
+
+
+def test_what_was_kept_is_read_again_where_a_callback_fails(scene: Scene) -> None:
+    other = (TOPIC, 1)
+    scene.consumer.give(PLACE, other)
+    paused_with_kept(scene)
+    scene.owner.fault = KafkaFault("of the owner")
+    scene.consumer.take_away(other)
+    with pytest.raises(KafkaFault, match="of the owner"):
+        scene.member.poll(0, max_records=MOST)
+    scene.member.resume([PLACE])
+    if not scene.member.assigned():
+        scene.consumer.committed_at = 11
+        scene.consumer.give(PLACE)
+    assert scene.polled(4) == [11, 12, 13, 14]
+
+
+def test_what_was_kept_is_read_again_where_its_partition_is_assigned_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused_with_kept(scene)
+    monkeypatch.setattr(member_module, "UNREAD_S", -1.0)
+    scene.member._standing._idle_since[PLACE] = 0.0
+    scene.member.resume([PLACE])
+    assert scene.polled(3) == [11, 12, 13, 14]
+
+
+def test_an_end_that_was_told_before_a_seek_moves_no_position(scene: Scene) -> None:
+    paused_with_kept(scene)
+    scene.member.seek({PLACE: 11})
+    end = FakeMessage(15, error=KafkaError(KafkaError._PARTITION_EOF))
+    scene.member._places._seeks[PLACE] = 11
+    scene.member._places.keep([end])
+    scene.member.resume([PLACE])
+    assert scene.polled(3) == [11, 12, 13, 14]
 
 
 def test_a_record_is_not_handed_out_once_its_partition_went_though_it_comes_back_at_once(
