@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
 from feedback.clock import monotonic_s
 from feedback.kafka.administrator import Administrator
 from feedback.kafka.errors import KafkaFault
+from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
 
+log = EventLog("onceward.kafka")
+
 _AGAIN_S = 0.2
+_AGAIN_AT_MOST_S = 2.0
 
 
 class FormerMember:
@@ -40,7 +43,7 @@ class FormerMember:
         self._connect = connect
         self._member_id = ""
         self._closing = threading.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="onceward-former-member")
+        self._removal: threading.Thread | None = None
 
     def note_joined(self) -> None:
         """Note which member it is now."""
@@ -50,26 +53,44 @@ class FormerMember:
         """Begin to have the former member removed, if it is another one.
 
         Only while a broker coordinates the group, and no partition is this member's: as soon as
-        the former one is removed, others may have its partitions.
+        the former one is removed, others may have its partitions. A member id is never given
+        twice, and librdkafka has forgotten this one: nobody is that member any more.
         """
-        if self._member_id and self._consumer.memberid() != self._member_id:
-            former, self._member_id = self._member_id, ""
-            self._thread.submit(self._remove, former)
+        if not self._member_id or self._is_removing() or not self._is_another():
+            return
+        former, self._member_id = self._member_id, ""
+        # The end of the process waits for no answer of a broker.
+        self._removal = threading.Thread(
+            target=self._remove, args=(former,), name="onceward-former-member", daemon=True
+        )
+        self._removal.start()
 
     def close(self) -> None:
         """Begin no removal any more."""
         self._closing.set()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _is_removing(self) -> bool:
+        return self._removal is not None and self._removal.is_alive()
+
+    def _is_another(self) -> bool:
+        return bool(self._consumer.memberid() != self._member_id)
 
     def _remove(self, member_id: str) -> None:
         # After a session the broker has removed it by itself.
         until_s = monotonic_s() + self._settings.session_timeout_s
+        again_s = _AGAIN_S
         while not self._closing.is_set() and monotonic_s() < until_s:
             try:
                 with closing(self._connect()) as administrator:
                     administrator.remove_member(self._settings.group, member_id)
-            except KafkaFault:
+            except KafkaFault as error:
+                if error.fault is not None:
+                    # Without this right it is no member either, as the polls report.
+                    log.warning("member.not_removed", reason=str(error))
+                    return
                 # A broker that has just come back may still be reading its groups.
-                self._closing.wait(_AGAIN_S)
+                self._closing.wait(again_s)
+                again_s = min(2 * again_s, _AGAIN_AT_MOST_S)
             else:
+                log.info("member.removed")
                 return

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from feedback.errors import SecurityFault, SecurityKind
 from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent import topic_counts
 from feedback.kafka.confluent.member import ConfluentMember
-from feedback.kafka.errors import KafkaFault, PartitionsFailed
+from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
 from feedback.kafka.member import PartitionOwner
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
@@ -412,7 +413,90 @@ def test_a_member_that_only_gave_its_partitions_up_is_not_removed(scene: Scene) 
     assert removed(scene) == []
 
 
+def forgotten(scene: Scene) -> None:
+    """Let librdkafka forget the member; a broker coordinates the group."""
+    assert scene.polled() == []
+    scene.consumer.lose(PLACE)
+    assert scene.polled() == []
+    scene.member._standing.is_up = True
+
+
+def test_a_removal_that_is_refused_is_not_tried_again(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    forgotten(scene)
+    right = SecurityFault(SecurityKind.RIGHT, "kafka", "refused")
+    scene.admin.faults = [GroupRefused("no").because(right) for _ in range(2)]
+    assert scene.polled(3) == []
+    assert removed(scene) == []
+    assert len(scene.admin.faults) == 1
+    assert [one.message.split()[0] for one in caplog.records] == ["member.not_removed"]
+
+
+def test_a_member_that_was_assigned_again_is_not_removed(scene: Scene) -> None:
+    forgotten(scene)
+    # Its new assignment comes before the former member is looked at.
+    scene.member._standing.is_up = False
+    scene.consumer.member_id = "second"
+    scene.consumer.give(PLACE)
+    assert scene.polled(3) == []
+    assert removed(scene) == []
+    scene.member._standing.is_steady = False
+    scene.consumer.take_away(PLACE)
+    assert scene.polled(3) == []
+    assert removed(scene) == []
+
+
+def test_no_removal_outlives_the_member_or_holds_up_its_end(scene: Scene) -> None:
+    forgotten(scene)
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def connect() -> FakeAdministrator:
+        asked.set()
+        assert may_answer.wait(60.0)
+        raise KafkaFault("away")
+
+    scene.member._former._connect = connect  # type: ignore[assignment]
+    assert scene.polled() == []
+    assert asked.wait(60.0)
+    removal = scene.member._former._removal
+    assert removal is not None and removal.daemon
+    scene.member.close()
+    may_answer.set()
+    removal.join(60.0)
+    assert not removal.is_alive()
+
+
+def test_members_that_are_forgotten_one_after_the_other_are_removed_by_one_thread_at_a_time(
+    scene: Scene,
+) -> None:
+    forgotten(scene)
+    may_answer = threading.Event()
+
+    def connect() -> FakeAdministrator:
+        assert may_answer.wait(60.0)
+        return scene.admin
+
+    scene.member._former._connect = connect  # type: ignore[assignment]
+    assert scene.polled() == []
+    scene.consumer.member_id = "second"
+    scene.consumer.give(PLACE)
+    assert scene.polled() == []
+    scene.consumer.lose(PLACE)
+    assert scene.polled() == []
+    scene.member._standing.is_up = True
+    first = scene.member._former._removal
+    assert scene.polled(2) == []
+    assert scene.member._former._removal is first
+    may_answer.set()
+    assert removed(scene) == ["first"]
+    assert scene.polled() == []
+    assert removed(scene) == ["first", "second"]
+
+
 def removed(scene: Scene) -> list[str]:
-    """Return the removed members, when each removal that was begun has ended."""
-    scene.member._former._thread.submit(lambda: None).result()
+    """Return the removed members, when the removal that was begun has ended."""
+    removal = scene.member._former._removal
+    if removal is not None:
+        removal.join(60.0)
     return scene.admin.removed

@@ -125,6 +125,8 @@ def test_a_member_that_is_removed_joins_as_another_one(
     admin.remove_member(group, former)
     # Nothing, where it is no member.
     admin.remove_member(group, former)
+    admin.remove_member(f"{group}-none", former)
+    assert f"{group}-none" not in admin.groups()
     assert former not in ground.members(group)
     eventually(lambda: one.poll() == [] and ground.members(group), timeout_s=LIMIT_S)
     assert former not in ground.members(group)
