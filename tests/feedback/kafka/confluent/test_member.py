@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from feedback.errors import SecurityFault, SecurityKind
+from feedback.kafka.confluent import kept_messages, topic_counts
 from feedback.kafka.confluent import member as member_module
-from feedback.kafka.confluent import topic_counts
 from feedback.kafka.confluent.member import ConfluentMember
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
 from feedback.kafka.member import PartitionOwner
@@ -202,6 +202,8 @@ def test_what_librdkafka_had_fetched_before_a_pause_is_handed_out_after_it(scene
     assert scene.consumer.paused == {PLACE}
     scene.member.resume([PLACE])
     assert [one.offset for one in scene.member.poll(0, max_records=2)] == [11, 12]
+    # While there is something of it nothing more is fetched.
+    assert scene.consumer.paused == {PLACE}
     assert scene.polled() == [13, 14]
     assert scene.polled() == []
     assert scene.consumer.paused == set()
@@ -217,9 +219,36 @@ def test_what_was_kept_is_forgotten_where_its_owner_seeks(scene: Scene) -> None:
 def test_what_was_kept_is_forgotten_where_its_partition_went(scene: Scene) -> None:
     paused_with_kept(scene)
     scene.consumer.committed_at = 12
+    scene.member.resume([PLACE])
     scene.consumer.take_away(PLACE)
+    assert scene.member.poll(0, max_records=1) == []
+    assert not scene.member._places.has_kept
+    assert scene.consumer.paused == set()
     scene.consumer.give(PLACE)
     assert scene.polled(3) == [12, 13, 14]
+
+
+def test_what_was_kept_is_forgotten_where_its_partition_is_given_anew(scene: Scene) -> None:
+    paused_with_kept(scene)
+    scene.consumer.committed_at = 12
+    scene.consumer.give(PLACE)
+    assert scene.polled() == []
+    scene.member.resume([PLACE])
+    is_anew = scene.consumer.properties["partition.assignment.strategy"] != "cooperative-sticky"
+    assert scene.polled(3) == ([12, 13, 14] if is_anew else [11, 12, 13, 14])
+
+
+def test_no_more_is_kept_than_there_is_room_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_messages, "_MUCH_BYTES", 0)
+    scene.consumer.logs[PLACE] = log()
+    assert scene.polled() == []
+    scene.member.pause([PLACE])
+    assert scene.polled() == []
+    assert scene.consumer.at[PLACE] == 0
+    scene.member.resume([PLACE])
+    assert scene.polled() == [10, 11, 12, 13, 14]
 
 
 def test_what_was_kept_is_read_again_where_a_callback_fails(scene: Scene) -> None:
@@ -254,7 +283,8 @@ def test_an_end_that_was_told_before_a_seek_moves_no_position(scene: Scene) -> N
     scene.member._places._seeks[PLACE] = 11
     scene.member._places.keep([end])
     scene.member.resume([PLACE])
-    assert scene.polled(3) == [11, 12, 13, 14]
+    assert [one.offset for one in scene.member.poll(0, max_records=1)] == [11]
+    assert scene.member.position(PLACE) == 12
 
 
 def test_a_record_is_not_handed_out_once_its_partition_went_though_it_comes_back_at_once(
@@ -450,8 +480,10 @@ def test_a_member_that_was_assigned_again_is_not_removed(scene: Scene) -> None:
 def test_no_removal_outlives_the_member_or_holds_up_its_end(scene: Scene) -> None:
     forgotten(scene)
     asked, may_answer = threading.Event(), threading.Event()
+    tries: list[str] = []
 
     def connect() -> FakeAdministrator:
+        tries.append("")
         asked.set()
         assert may_answer.wait(60.0)
         raise KafkaFault("away")
@@ -465,6 +497,7 @@ def test_no_removal_outlives_the_member_or_holds_up_its_end(scene: Scene) -> Non
     may_answer.set()
     removal.join(60.0)
     assert not removal.is_alive()
+    assert len(tries) == 1
 
 
 def test_members_that_are_forgotten_one_after_the_other_are_removed_by_one_thread_at_a_time(
