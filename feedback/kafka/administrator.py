@@ -76,6 +76,9 @@ class Administrator(Protocol):
     def delete_groups(self, names: Collection[str]) -> None:
         """Delete groups without members."""
 
+    def remove_member(self, group: str, member_id: str) -> None:
+        """Remove a member of a group, as if it had left; nothing, where it is no member."""
+
     def offsets(self, partitions: Collection[Partition], mark: OffsetMark) -> dict[Partition, int]:
         """Return the offset of each partition at a mark."""
 

@@ -5,6 +5,8 @@
 - `producer` writes a worker's own records.
 - `member` is a member of a group, `places` its partitions, `committing` its commits; `standing` is
   what librdkafka says of its group and brokers.
+- `kept_messages` are those that librdkafka has given and nobody has polled.
+- `former_member` removes from the group the member that librdkafka has forgotten to be.
 - `topic_counts` asks how many partitions topics have, beside the polls, by a client of its own.
 - `connection` maps our settings, and refuses by name those that librdkafka has not.
 - `faults` turns librdkafka's errors into ours.

@@ -152,6 +152,11 @@ class ConfluentAdministrator:
         with closing(self._other()) as other:
             other.delete_groups(names)
 
+    def remove_member(self, group: str, member_id: str) -> None:
+        """Remove a member of a group, as if it had left."""
+        with closing(self._other()) as other:
+            other.remove_member(group, member_id)
+
     def offsets(self, partitions: Collection[Partition], mark: OffsetMark) -> dict[Partition, int]:
         """Return the offset of each partition at a mark."""
         return self._offsets(partitions, *_MARKS[mark])

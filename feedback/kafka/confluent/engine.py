@@ -12,7 +12,7 @@ from feedback.kafka.confluent.member import ConfluentMember
 from feedback.kafka.confluent.partition_reader import ConfluentReader
 from feedback.kafka.confluent.producer import ConfluentProducer
 from feedback.kafka.engine import Engine
-from feedback.kafka.member import GroupMember, PartitionOwner
+from feedback.kafka.member import ANSWER_S, GroupMember, PartitionOwner
 from feedback.kafka.partition_reader import PartitionReader, ReadingPlan
 from feedback.settings.settings import KafkaSection
 
@@ -26,7 +26,8 @@ def confluent(rest: Engine) -> Engine:
 
     def member(settings: KafkaSection, topics: Sequence[str], owner: PartitionOwner) -> GroupMember:
         anew = RecordsAnew(rest, settings, committed_only=True)
-        return ConfluentMember(settings, topics, owner, anew)
+        connect = partial(rest.administrator, settings, ANSWER_S)
+        return ConfluentMember(settings, topics, owner, anew, connect)
 
     def reader(settings: KafkaSection, plan: ReadingPlan) -> PartitionReader:
         anew = RecordsAnew(rest, settings, committed_only=plan.committed_only)

@@ -9,8 +9,12 @@ from typing import Any
 from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, TopicPartition
 
 from feedback.kafka.confluent.faults import READ, fault_from, faults
+from feedback.kafka.confluent.kept_messages import KeptMessages
 from feedback.kafka.values import Partition
 from feedback.settings.settings import KafkaSection
+
+# More than librdkafka fetches ahead; what is left of it is fetched again.
+_ALL = 10_000
 
 
 class MemberPlaces:
@@ -33,6 +37,9 @@ class MemberPlaces:
         self._is_cooperative = settings.assignor == "cooperative"
         self.assigned: set[Partition] = set()
         self.paused: set[Partition] = set()
+        # Those that librdkafka holds for paused: it hears of it in the next poll.
+        self._resting: set[Partition] = set()
+        self._kept = KeptMessages()
         self._next: dict[Partition, int] = {}
         self._seeks: dict[Partition, int] = {}
         # Those that are to be assigned again: nobody knows where they were to begin.
@@ -50,12 +57,16 @@ class MemberPlaces:
         else:
             self._consumer.assign(assigned)
             self.assigned = new
+        # From their committed offsets.
+        self._kept.drop(new)
 
     def drop(self, gone: list[Any]) -> None:
         """Read these no more, and forget them."""
         partitions = {(one.topic, one.partition) for one in gone}
-        # librdkafka keeps a pause beyond the assignment: nobody would end it when they come back.
         self.resume(partitions)
+        # librdkafka keeps a pause beyond the assignment: nobody would end it when they come back.
+        self._wake(self._resting & partitions)
+        self._kept.drop(partitions)
         self.assigned -= partitions
         for one in partitions:
             self._next.pop(one, None)
@@ -84,7 +95,8 @@ class MemberPlaces:
                 self._unassigned = set()
             else:
                 self._consumer.assign(again)
-            self._consumer.pause([TopicPartition(*one) for one in self.paused])
+            self._kept.drop(wanted)
+            self._consumer.pause([TopicPartition(*one) for one in self._resting])
         # Not before: until then nothing of them is handed out.
         self._unbegun.clear()
         return True
@@ -92,15 +104,27 @@ class MemberPlaces:
     def _still_there(self, places: Collection[Any]) -> list[Any]:
         return [one for one in places if (one.topic, one.partition) not in self._unassigned]
 
-    def may_hand_out(self, place: Partition, offset: int) -> bool:
-        """Say whether a message that was polled is handed out, or is dropped."""
-        # A rebalance, a pause or a seek may have come after it was fetched.
-        if place not in self.assigned or self._is_to_go_back(place):
-            return False
-        if place in self.paused:
-            self.go_back_to(place, offset)
-            return False
-        return True
+    @property
+    def has_kept(self) -> bool:
+        """Whether there are messages for the next poll."""
+        return any(one not in self.paused for one in self._kept.partitions)
+
+    def keep(self, messages: Collection[Any]) -> None:
+        """Keep messages that librdkafka has given, but for those that are not to be handed out."""
+        self._kept.keep(
+            one
+            for one in messages
+            if _is_error(one) or self.may_hand_out((one.topic(), one.partition()))
+        )
+
+    def take_kept(self, most: int) -> list[Any]:
+        """Return the first messages that were kept, of partitions that are not paused."""
+        return self._kept.take(most, but_of=self.paused)
+
+    def may_hand_out(self, place: Partition) -> bool:
+        """Say whether a message that was fetched is handed out, now or later, or is dropped."""
+        # A rebalance or a seek may have come after it was fetched.
+        return place in self.assigned and not self._is_to_go_back(place)
 
     def note_read(self, place: Partition, position: int) -> None:
         """Note the next offset to read, unless that is another one by now."""
@@ -109,10 +133,12 @@ class MemberPlaces:
 
     def go_back_to(self, place: Partition, offset: int) -> None:
         """Read a partition again from here; till then drop what comes of it."""
+        self._kept.drop({place})
         self._seeks[place] = self._next[place] = offset
 
     def go_back(self, places: Collection[Partition]) -> None:
         """Read these again from the last record that was handed out; till then drop the others."""
+        self._kept.drop(places)
         for one in places:
             if one not in self._next:
                 self._unbegun.add(one)
@@ -123,18 +149,29 @@ class MemberPlaces:
         return place in self._seeks or place in self._unbegun
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Fetch nothing of those that are assigned."""
-        new = self.assigned.intersection(partitions) - self.paused
-        if new:
-            self._consumer.pause([TopicPartition(*one) for one in new])
-            self.paused |= new
+        """Hand out nothing of those that are assigned, from the next poll on."""
+        self.paused |= self.assigned.intersection(partitions)
 
     def resume(self, partitions: Collection[Partition]) -> None:
-        """Fetch those again that are paused."""
-        again = self.paused.intersection(partitions)
-        if again:
-            self._consumer.resume([TopicPartition(*one) for one in again])
-            self.paused -= again
+        """Hand out those again that are paused."""
+        self.paused -= {*partitions}
+
+    def rest(self) -> None:
+        """Let librdkafka know which partitions are paused; keep what it has fetched of them."""
+        if not self.paused <= self._resting and self._kept.has_room:
+            self.keep(self._consumer.consume(_ALL, 0))
+        # After that call: partitions may have come and gone within.
+        new = self.paused - self._resting
+        if new:
+            self._consumer.pause([TopicPartition(*one) for one in new])
+            self._resting |= new
+        # Of those of which messages are kept nothing is fetched: it would be kept as well.
+        self._wake((self._resting - self.paused).difference(self._kept.partitions))
+
+    def _wake(self, partitions: Collection[Partition]) -> None:
+        if partitions:
+            self._consumer.resume([TopicPartition(*one) for one in partitions])
+            self._resting -= {*partitions}
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """Read on from these offsets, where the partitions are assigned."""
@@ -165,3 +202,8 @@ class MemberPlaces:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
             return bool(0 <= end <= self._next[partition])
         return False
+
+
+def _is_error(message: Any) -> bool:
+    error = message.error()
+    return error is not None and error.code() != KafkaError._PARTITION_EOF

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka import TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError, for_code
+from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove
+from kafka.errors import KafkaError, NoError, UnknownMemberIdError, for_code
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from feedback.kafka.administrator import NewTopic, OffsetMark, TopicDescription
@@ -106,6 +106,14 @@ class KafkaPythonAdministrator:
         """Delete groups without members."""
         with faults(self._settings):
             self._admin.delete_groups([*names])
+
+    def remove_member(self, group: str, member_id: str) -> None:
+        """Remove a member of a group, as if it had left."""
+        with faults(self._settings):
+            gone = MemberToRemove(member_id=member_id)
+            for error in self._admin.remove_group_members(group, [gone]).values():
+                if error not in (NoError, UnknownMemberIdError):
+                    raise error(member_id)
 
     def offsets(self, partitions: Collection[Partition], mark: OffsetMark) -> dict[Partition, int]:
         """Return the offset of each partition at a mark."""

@@ -16,7 +16,8 @@ from feedback.kafka.values import Partition
 
 Answer = TypeVar("Answer")
 
-_DESCRIBE, _DELETE, _CREATE, _CONFIGS = "Describe", "Delete", "CREATE", "DESCRIBE_CONFIGS"
+_DESCRIBE, _DELETE, _READ = "Describe", "Delete", "Read"
+_CREATE, _CONFIGS = "CREATE", "DESCRIBE_CONFIGS"
 
 
 class MemoryAdministrator:
@@ -144,6 +145,14 @@ class MemoryAdministrator:
                 raise said(KafkaFault, self._broker.address, f"NonEmptyGroupError {kept[0]}")
 
         self._asked("delete_groups", answer, changes=True)
+
+    def remove_member(self, group: str, member_id: str) -> None:
+        """Remove a member of a group, as if it had left."""
+        self._asked(
+            "remove_member",
+            lambda: self._broker.group(group, _READ).remove(member_id),
+            changes=True,
+        )
 
     def offsets(self, partitions: Collection[Partition], mark: OffsetMark) -> dict[Partition, int]:
         """Return the offset of each partition at a mark."""

@@ -72,6 +72,11 @@ class MemoryGroup:
         self._is_rebalancing = False
 
     @property
+    def member_ids(self) -> frozenset[str]:
+        """The names of its members."""
+        return frozenset(self._seats)
+
+    @property
     def has_members(self) -> bool:
         """Whether anybody is a member."""
         return bool(self._seats)
@@ -111,6 +116,11 @@ class MemoryGroup:
         """Let a member go."""
         if self._has(seat):
             self._remove([seat])
+
+    def remove(self, member_id: str) -> None:
+        """Let another one have a member go, if it is there."""
+        if member_id in self._seats:
+            self._remove([self._seats[member_id]])
 
     def expel_all(self) -> None:
         """Remove all members, as a coordinator that forgets them; each joins at its next poll."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from feedback.kafka.errors import KafkaFault
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 
@@ -77,6 +78,7 @@ class FakeConsumer:
         assigned: the partitions that it has.
         committed_at: the committed offset of each.
         hands_out: how many messages have been fetched for each call, at most.
+        member_id: its name in the group.
         steps: called within the next call of a name, as librdkafka calls back.
     """
 
@@ -92,6 +94,7 @@ class FakeConsumer:
         self._came: set[Partition] = set()
         self.committed_at = 0
         self.hands_out = 500
+        self.member_id = "first"
 
     def subscribe(self, _: list[str], **heard: Callable[..., None]) -> None:
         """Keep who hears of partitions."""
@@ -111,6 +114,16 @@ class FakeConsumer:
         """Revoke these within the next call of a name."""
         gone = [TopicPartition(*one) for one in places]
         self.steps[within].append(lambda: self.heard["on_revoke"](self, gone))
+
+    def lose(self, *places: Partition) -> None:
+        """Let a session end without an answer: forget the member, and tell it in the next poll."""
+        self.member_id = ""
+        gone = [TopicPartition(*one) for one in places]
+        self.steps["poll"].append(lambda: self.heard["on_lost"](self, gone))
+
+    def memberid(self) -> str:
+        """Return its name in the group; none before it has joined."""
+        return self.member_id
 
     def assign(self, places: list[TopicPartition]) -> None:
         """Read these, and no others."""
@@ -192,6 +205,28 @@ class FakeConsumer:
 
     def close(self) -> None:
         """Leave."""
+
+
+class FakeAdministrator:
+    """In the place of the other engine's: notes who is removed from groups.
+
+    Attributes:
+        removed: the members, by their names.
+        faults: what is raised first.
+    """
+
+    def __init__(self) -> None:
+        self.removed: list[str] = []
+        self.faults: list[KafkaFault] = []
+
+    def remove_member(self, _: str, member_id: str) -> None:
+        """Note a member."""
+        if self.faults:
+            raise self.faults.pop(0)
+        self.removed.append(member_id)
+
+    def close(self) -> None:
+        """End."""
 
 
 class FakeAnew:

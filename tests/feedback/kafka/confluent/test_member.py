@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from feedback.errors import SecurityFault, SecurityKind
+from feedback.kafka.confluent import kept_messages, topic_counts
 from feedback.kafka.confluent import member as member_module
-from feedback.kafka.confluent import topic_counts
 from feedback.kafka.confluent.member import ConfluentMember
-from feedback.kafka.errors import KafkaFault, PartitionsFailed
+from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
 from feedback.kafka.member import PartitionOwner
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
@@ -22,6 +23,7 @@ from tests.eventually import eventually
 from tests.feedback.kafka.confluent.librdkafka import (
     PLACE,
     TOPIC,
+    FakeAdministrator,
     FakeAnew,
     FakeConsumer,
     FakeMessage,
@@ -37,6 +39,7 @@ class Scene(NamedTuple):
     consumer: FakeConsumer
     anew: FakeAnew
     owner: FakeOwner
+    admin: FakeAdministrator
 
     def polled(self, times: int = 1) -> list[int]:
         """Return the offsets of the records of so many polls; faults are passed over."""
@@ -79,10 +82,11 @@ def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     settings = KafkaSection.model_validate({"assignor": request.param})
     anew, owner = FakeAnew(), FakeOwner()
     heard = PartitionOwner(owner.take, owner.give_up, lambda *_: None)
-    member = ConfluentMember(settings, [TOPIC], heard, anew)  # type: ignore[arg-type]
+    admin = FakeAdministrator()
+    member = ConfluentMember(settings, [TOPIC], heard, anew, lambda: admin)  # type: ignore
     consumer: Any = member._consumer
     consumer.give(PLACE)
-    yield Scene(member, consumer, anew, owner)
+    yield Scene(member, consumer, anew, owner, admin)
     member.close()
 
 
@@ -172,11 +176,115 @@ def test_what_librdkafka_hands_out_of_a_paused_partition_is_kept_for_later(scene
     assert scene.polled() == []
     scene.consumer.logs[PLACE] = log(count=3)
     scene.member.pause([PLACE])
-    scene.consumer.paused.clear()
     assert scene.polled() == []
-    assert scene.member.position(PLACE) == 10
+    # As it may, of what was under way.
+    scene.consumer.paused.clear()
+    scene.consumer.logs[PLACE] = log(count=5)
+    assert scene.polled() == []
     scene.member.resume([PLACE])
-    assert scene.polled() == [10, 11, 12]
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
+
+
+def paused_with_kept(scene: Scene) -> None:
+    """Pause the partition; of its messages 10 was handed out, and 11 to 14 are kept."""
+    scene.consumer.logs[PLACE] = log()
+    scene.consumer.hands_out = 1
+    assert scene.polled() == []
+    assert [one.offset for one in scene.member.poll(0, max_records=1)] == [10]
+    scene.consumer.hands_out = MOST
+    scene.member.pause([PLACE])
+    assert scene.polled() == []
+    assert scene.consumer.at[PLACE] == 5
+
+
+def test_what_librdkafka_had_fetched_before_a_pause_is_handed_out_after_it(scene: Scene) -> None:
+    paused_with_kept(scene)
+    assert scene.consumer.paused == {PLACE}
+    scene.member.resume([PLACE])
+    assert [one.offset for one in scene.member.poll(0, max_records=2)] == [11, 12]
+    # While there is something of it nothing more is fetched.
+    assert scene.consumer.paused == {PLACE}
+    assert scene.polled() == [13, 14]
+    assert scene.polled() == []
+    assert scene.consumer.paused == set()
+
+
+def test_what_was_kept_is_forgotten_where_its_owner_seeks(scene: Scene) -> None:
+    paused_with_kept(scene)
+    scene.member.seek({PLACE: 13})
+    scene.member.resume([PLACE])
+    assert scene.polled(3) == [13, 14]
+
+
+def test_what_was_kept_is_forgotten_where_its_partition_went(scene: Scene) -> None:
+    paused_with_kept(scene)
+    scene.consumer.committed_at = 12
+    scene.member.resume([PLACE])
+    scene.consumer.take_away(PLACE)
+    assert scene.member.poll(0, max_records=1) == []
+    assert not scene.member._places.has_kept
+    assert scene.consumer.paused == set()
+    scene.consumer.give(PLACE)
+    assert scene.polled(3) == [12, 13, 14]
+
+
+def test_what_was_kept_is_forgotten_where_its_partition_is_given_anew(scene: Scene) -> None:
+    paused_with_kept(scene)
+    scene.consumer.committed_at = 12
+    scene.consumer.give(PLACE)
+    assert scene.polled() == []
+    scene.member.resume([PLACE])
+    is_anew = scene.consumer.properties["partition.assignment.strategy"] != "cooperative-sticky"
+    assert scene.polled(3) == ([12, 13, 14] if is_anew else [11, 12, 13, 14])
+
+
+def test_no_more_is_kept_than_there_is_room_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_messages, "_MUCH_BYTES", 0)
+    scene.consumer.logs[PLACE] = log()
+    assert scene.polled() == []
+    scene.member.pause([PLACE])
+    assert scene.polled() == []
+    assert scene.consumer.at[PLACE] == 0
+    scene.member.resume([PLACE])
+    assert scene.polled() == [10, 11, 12, 13, 14]
+
+
+def test_what_was_kept_is_read_again_where_a_callback_fails(scene: Scene) -> None:
+    other = (TOPIC, 1)
+    scene.consumer.give(PLACE, other)
+    paused_with_kept(scene)
+    scene.owner.fault = KafkaFault("of the owner")
+    scene.consumer.take_away(other)
+    with pytest.raises(KafkaFault, match="of the owner"):
+        scene.member.poll(0, max_records=MOST)
+    scene.member.resume([PLACE])
+    if not scene.member.assigned():
+        scene.consumer.committed_at = 11
+        scene.consumer.give(PLACE)
+    assert scene.polled(4) == [11, 12, 13, 14]
+
+
+def test_what_was_kept_is_read_again_where_its_partition_is_assigned_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused_with_kept(scene)
+    monkeypatch.setattr(member_module, "UNREAD_S", -1.0)
+    scene.member._standing._idle_since[PLACE] = 0.0
+    scene.member.resume([PLACE])
+    assert scene.polled(3) == [11, 12, 13, 14]
+
+
+def test_an_end_that_was_told_before_a_seek_moves_no_position(scene: Scene) -> None:
+    paused_with_kept(scene)
+    scene.member.seek({PLACE: 11})
+    end = FakeMessage(15, error=KafkaError(KafkaError._PARTITION_EOF))
+    scene.member._places._seeks[PLACE] = 11
+    scene.member._places.keep([end])
+    scene.member.resume([PLACE])
+    assert [one.offset for one in scene.member.poll(0, max_records=1)] == [11]
+    assert scene.member.position(PLACE) == 12
 
 
 def test_a_record_is_not_handed_out_once_its_partition_went_though_it_comes_back_at_once(
@@ -301,3 +409,127 @@ def test_topics_are_counted_soon_where_no_client_could_be_made_at_first(
     assert scene.member.partition_counts([TOPIC]) == {}
     eventually(lambda: scene.member.partition_counts([TOPIC]) == {TOPIC: 2}, timeout_s=30.0)
     assert FileGone.tries == 2
+
+
+def test_the_member_that_librdkafka_has_forgotten_is_removed_from_its_group(scene: Scene) -> None:
+    assert scene.polled() == []
+    scene.member._standing.is_up = False
+    scene.consumer.lose(PLACE)
+    assert scene.polled(2) == []
+    assert removed(scene) == []
+    scene.admin.faults = [KafkaFault("the broker reads its groups")]
+    scene.member._standing.is_up = True
+    assert scene.polled(2) == []
+    assert removed(scene) == ["first"]
+
+
+def test_it_is_not_removed_before_its_partitions_are_given_up(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    had: list[Collection[Partition]] = []
+    monkeypatch.setattr(scene.member._former, "remove", lambda: had.append(scene.member.assigned()))
+    assert scene.polled() == []
+    # As the statistics may say before librdkafka calls back.
+    scene.member._standing.is_steady = False
+    scene.consumer.lose(PLACE)
+    assert scene.polled(2) == []
+    assert had == [frozenset()]
+
+
+def test_a_member_that_only_gave_its_partitions_up_is_not_removed(scene: Scene) -> None:
+    assert scene.polled() == []
+    scene.consumer.take_away(PLACE)
+    assert scene.polled(2) == []
+    assert removed(scene) == []
+
+
+def forgotten(scene: Scene) -> None:
+    """Let librdkafka forget the member; a broker coordinates the group."""
+    assert scene.polled() == []
+    scene.consumer.lose(PLACE)
+    assert scene.polled() == []
+    scene.member._standing.is_up = True
+
+
+def test_a_removal_that_is_refused_is_not_tried_again(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    forgotten(scene)
+    right = SecurityFault(SecurityKind.RIGHT, "kafka", "refused")
+    scene.admin.faults = [GroupRefused("no").because(right) for _ in range(2)]
+    assert scene.polled(3) == []
+    assert removed(scene) == []
+    assert len(scene.admin.faults) == 1
+    assert [one.message.split()[0] for one in caplog.records] == ["member.not_removed"]
+
+
+def test_a_member_that_was_assigned_again_is_not_removed(scene: Scene) -> None:
+    forgotten(scene)
+    # Its new assignment comes before the former member is looked at.
+    scene.member._standing.is_up = False
+    scene.consumer.member_id = "second"
+    scene.consumer.give(PLACE)
+    assert scene.polled(3) == []
+    assert removed(scene) == []
+    scene.member._standing.is_steady = False
+    scene.consumer.take_away(PLACE)
+    assert scene.polled(3) == []
+    assert removed(scene) == []
+
+
+def test_no_removal_outlives_the_member_or_holds_up_its_end(scene: Scene) -> None:
+    forgotten(scene)
+    asked, may_answer = threading.Event(), threading.Event()
+    tries: list[str] = []
+
+    def connect() -> FakeAdministrator:
+        tries.append("")
+        asked.set()
+        assert may_answer.wait(60.0)
+        raise KafkaFault("away")
+
+    scene.member._former._connect = connect  # type: ignore[assignment]
+    assert scene.polled() == []
+    assert asked.wait(60.0)
+    removal = scene.member._former._removal
+    assert removal is not None and removal.daemon
+    scene.member.close()
+    may_answer.set()
+    removal.join(60.0)
+    assert not removal.is_alive()
+    assert len(tries) == 1
+
+
+def test_members_that_are_forgotten_one_after_the_other_are_removed_by_one_thread_at_a_time(
+    scene: Scene,
+) -> None:
+    forgotten(scene)
+    may_answer = threading.Event()
+
+    def connect() -> FakeAdministrator:
+        assert may_answer.wait(60.0)
+        return scene.admin
+
+    scene.member._former._connect = connect  # type: ignore[assignment]
+    assert scene.polled() == []
+    scene.consumer.member_id = "second"
+    scene.consumer.give(PLACE)
+    assert scene.polled() == []
+    scene.consumer.lose(PLACE)
+    assert scene.polled() == []
+    scene.member._standing.is_up = True
+    first = scene.member._former._removal
+    assert scene.polled(2) == []
+    assert scene.member._former._removal is first
+    may_answer.set()
+    assert removed(scene) == ["first"]
+    assert scene.polled() == []
+    assert removed(scene) == ["first", "second"]
+
+
+def removed(scene: Scene) -> list[str]:
+    """Return the removed members, when the removal that was begun has ended."""
+    removal = scene.member._former._removal
+    if removal is not None:
+        removal.join(60.0)
+    return scene.admin.removed

@@ -80,6 +80,9 @@ class Ground(Protocol):
     def setting(self, topic: str, name: str) -> str:
         """Return a setting of a topic, as the broker has it."""
 
+    def members(self, group: str) -> set[str]:
+        """Return the names of a group's members."""
+
     def delete_records(self, place: Partition, before: int) -> None:
         """Delete the records of a partition before an offset."""
 
@@ -147,6 +150,12 @@ class RealGround:
             wanted = ConfigResource(ConfigResourceType.TOPIC, topic, [name])
             found = admin.describe_configs([wanted], config_filter="all")
         return str(found["topic"][topic][name]["value"])
+
+    def members(self, group: str) -> set[str]:
+        """Return the names of a group's members."""
+        with self._admin() as admin:
+            found = admin.describe_groups([group])[group]
+        return {one["member_id"] for one in found["members"]}
 
     def delete_records(self, place: Partition, before: int) -> None:
         """Delete the records of a partition before an offset."""
@@ -229,6 +238,10 @@ class MemoryGround:
     def setting(self, topic: str, name: str) -> str:
         """Return a setting of a topic, as the broker has it."""
         return self._broker.topics[topic].settings[name]
+
+    def members(self, group: str) -> set[str]:
+        """Return the names of a group's members."""
+        return {*self._broker.group(group).member_ids}
 
     def delete_records(self, place: Partition, before: int) -> None:
         """Delete the records of a partition before an offset."""

@@ -111,6 +111,27 @@ def test_groups_their_offsets_and_their_end(
     assert group not in admin.groups()
 
 
+def test_a_member_that_is_removed_joins_as_another_one(
+    admin: Administrator,
+    make_member: MakeMember,
+    topic: MakeTopic,
+    settings: KafkaSection,
+    ground: Ground,
+) -> None:
+    name, group = topic(1), settings.group
+    one = make_member(name)
+    one.join(1)
+    (former,) = ground.members(group)
+    admin.remove_member(group, former)
+    # Nothing, where it is no member.
+    admin.remove_member(group, former)
+    admin.remove_member(f"{group}-none", former)
+    assert f"{group}-none" not in admin.groups()
+    assert former not in ground.members(group)
+    eventually(lambda: one.poll() == [] and ground.members(group), timeout_s=LIMIT_S)
+    assert former not in ground.members(group)
+
+
 def test_a_topic_that_cannot_be_deleted_is_said(admin: Administrator) -> None:
     with pytest.raises(TopicAbsent):
         admin.delete_topics([f"missing-{uuid.uuid4().hex}"])

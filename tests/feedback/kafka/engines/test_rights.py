@@ -132,6 +132,8 @@ def test_rights_are_described_and_each_refusal_is_named(guarded: GuardedGround) 
         admin.delete_topics([ours])
     with pytest.raises(GroupRefused):
         admin.group_offsets({settings.group: [(ours, 0)]})
+    with pytest.raises(GroupRefused):
+        admin.remove_member(settings.group, "any")
     assert settings.group not in admin.groups()
     admin.close()
 
