@@ -21,7 +21,7 @@ class ConfluentPending:
         topic: where it goes.
         deadline_s: monotonic time until which its result is awaited.
         judge: returns the end for librdkafka's error or message, and the seconds since this was
-            made.
+            made; None where it is told later.
         why: returns the fault of security that was heard since a monotonic time.
     """
 
@@ -41,7 +41,7 @@ class ConfluentPending:
         topic: str,
         deadline_s: float,
         *,
-        judge: Callable[[ConfluentPending, Any, Any, float], End],
+        judge: Callable[[ConfluentPending, Any, Any, float], End | None],
         why: Callable[[float], SecurityFault | None],
     ) -> None:
         self.topic = topic
@@ -57,7 +57,11 @@ class ConfluentPending:
 
     def hear(self, error: Any, message: Any) -> None:
         """Hear librdkafka's word, in the thread that serves it."""
-        self.finish(self._judge(self, error, message, monotonic_s() - self._began_s))
+        # One that was told already is heard of once more when it is purged.
+        if self._end is None:
+            end = self._judge(self, error, message, monotonic_s() - self._began_s)
+            if end is not None:
+                self.finish(end)
 
     def finish(self, end: End) -> None:
         """Tell its end, for good: a later one counts nothing."""

@@ -10,6 +10,9 @@ may be of a second one, and says nothing of the first.
 
 A batch is refused whole: none of its records is stored, also those that the broker would take.
 
+That a right is missing librdkafka also says of a topic's description (`rd_kafka_topic_set_error`),
+to records that wait for another try as well. So that one needs a second look, which is not here.
+
 An idempotent producer tries again by itself, so its refusals are of no certain try.
 """
 
@@ -27,34 +30,39 @@ from feedback.settings.settings import KafkaSection
 OWN_PAUSE_MS = 1000
 FIRST_TRY_S = 0.75 * OWN_PAUSE_MS / 1000
 # TOPIC_EXCEPTION is not among them: librdkafka says it also of topics that have gone meanwhile.
+TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _REFUSED = {
     KafkaError.INVALID_RECORD,
     KafkaError._INVALID_DIFFERENT_RECORD,
-    KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.POLICY_VIOLATION,
-    KafkaError.RECORD_LIST_TOO_LARGE,
+    *TOO_LARGE,
 }
 
 
+def is_certain(heard_after_s: float) -> bool:
+    """Return whether a refusal heard so long after the handing over is of the first try.
+
+    >>> is_certain(0.7), is_certain(0.8)
+    (True, False)
+    """
+    return heard_after_s < FIRST_TRY_S
+
+
 def end_of_failed(
-    error: Any,
-    settings: KafkaSection,
-    topic: str,
-    *,
-    heard_after_s: float,
-    refusals_are_certain: bool,
+    error: Any, settings: KafkaSection, topic: str, *, is_first_try: bool
 ) -> RecordNotSent | RecordUnknown:
     """Return how a record ended that librdkafka has reported as failed.
 
     Args:
-        heard_after_s: how long after its handing over.
-        refusals_are_certain: whether the producer tries once.
+        is_first_try: whether a refusal is certainly of the first try.
     """
-    if refusals_are_certain and heard_after_s < FIRST_TRY_S:
-        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return forbidden(error, settings, topic)
-        if error.code() in _REFUSED:
-            return refused(error)
+    if is_first_try and error.code() in _REFUSED:
+        return refused(error)
+    return unknown(error, settings, topic)
+
+
+def unknown(error: Any, settings: KafkaSection, topic: str) -> RecordUnknown:
+    """Return the error for a record that may be in Kafka."""
     found = fault_of(error, settings, operation="Write", topic=topic)
     said = words_of(error) if found is None else found.said
     return RecordUnknown(f"Kafka did not acknowledge: {said}").because(found)

@@ -4,11 +4,12 @@ It behaves as kafka-python's (`feedback.kafka.kafka_python.sender`), but for the
 - Without idempotence a record is tried once: if the connection breaks before the acknowledgement,
   its end is unknown at once. kafka-python would try again until `send_timeout_s`.
 - A batch that a broker refuses is not sent again record by record, so no record is overtaken by
-  later ones of its key: all of it is certainly not sent.
+  later ones of its key: all of it is certainly not sent. From then on the records of that topic are
+  sent one at a time.
 - After a send that failed its topic is asked for again. While Kafka is away, the next record is
   certainly not sent, where kafka-python would take it and call it unknown.
-- An idempotent producer goes on after an unknown outcome. It is replaced only once librdkafka has
-  given it up, and sends nothing by then.
+- An idempotent producer goes on after an unknown outcome. It is replaced once librdkafka has given
+  it up, or has told an offset that is none; until nothing is left of it, nothing is sent.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from feedback.kafka.confluent.faults import ABSENT, fault_of, words_of
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.send_ends import forbidden, refused
 from feedback.kafka.confluent.sending_connection import SendingConnection
+from feedback.kafka.confluent.single_sends import SingleSends
 from feedback.kafka.record_limits import is_legal, size_of
 from feedback.kafka.send_errors import (
     KafkaAway,
@@ -61,6 +63,8 @@ class ConfluentSender:
         self._settings = settings
         self._plan = plan
         self._connection: SendingConnection | None = None
+        self._ends_with_us: weakref.finalize[..., ConfluentSender] | None = None
+        self._single = SingleSends()
         self._closing = threading.Event()
         self._lock = threading.Lock()
 
@@ -92,8 +96,12 @@ class ConfluentSender:
         if topic not in connection.known:
             self._learn(connection, topic, until_s)
         self._require_safe(topic, until_s)
-        try:
+
+        def give() -> ConfluentPending:
             return connection.hand_over(topic, key, value, headers, deadline_s=until_s)
+
+        try:
+            return self._single.hand_over(topic, give, until_s=until_s)
         except KafkaException as error:
             raise self._not_taken(connection, error.args[0], topic) from error
         except BufferError as error:
@@ -106,7 +114,9 @@ class ConfluentSender:
     def knows(self, topic: str) -> bool:
         """Return whether a send to the topic would be handed over without waiting."""
         connection = self._connection
-        if connection is None or connection.is_lost or topic not in connection.known:
+        if connection is None or connection.is_ending or topic not in connection.known:
+            return False
+        if topic in self._single:
             return False
         return self._plan.safety is None or self._plan.safety.knows(topic)
 
@@ -166,23 +176,29 @@ class ConfluentSender:
         found = self._connection
         if found is not None and found.pid != os.getpid():
             raise SenderClosed(FORKED)
-        if found is not None and not found.is_lost:
+        if found is not None and not found.is_ending:
             return found
         with self._locked_until(until_s):
             if self._closing.is_set():
                 raise SenderClosed(CLOSED)
-            if self._connection is not None and self._connection.is_lost:
-                # It sends nothing any more. Its records learn that their end is unknown.
-                self._connection.end(0.0)
+            if self._connection is not None and self._connection.is_ending:
+                self._await_drained(self._connection, until_s)
                 self._connection = None
             if self._connection is None:
-                self._connection = self._connect()
+                self._connection = self._connect(until_s)
             found = self._connection
         if self._closing.is_set():
             # A closing that did not wait for us did not see it.
             found.end(0.0)
             raise SenderClosed(CLOSED)
         return found
+
+    def _await_drained(self, before: SendingConnection, until_s: float) -> None:
+        """Return when a successor overtakes nothing."""
+        if not before.is_drained.wait(max(0.0, until_s - monotonic_s())):
+            raise TopicAway(f"Kafka at {self.address} is away: earlier records are still under way")
+        if self._ends_with_us is not None:
+            self._ends_with_us.detach()
 
     @contextmanager
     def _locked_until(self, until_s: float) -> Iterator[None]:
@@ -193,17 +209,20 @@ class ConfluentSender:
         finally:
             self._lock.release()
 
-    def _connect(self) -> SendingConnection:
+    def _connect(self, until_s: float) -> SendingConnection:
         try:
-            made = SendingConnection(self._settings, self._plan)
+            made = SendingConnection(self._settings, self._plan, self._single, until_s=until_s)
         except KafkaException as error:
             found = fault_of(error.args[0], self._settings)
             if found is not None:
                 raise KafkaAway(f"Kafka at {self.address}: {found.said}").because(found) from error
             said = words_of(error.args[0])
             raise TopicAway(f"the [kafka] settings do not work: {said}") from error
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise TopicAway(f"Kafka at {self.address}: {type(error).__name__} {error}") from error
         # Its thread ends with this sender, also with one that nobody has closed.
-        weakref.finalize(self, made.end, self._plan.send_timeout_s).atexit = False
+        self._ends_with_us = weakref.finalize(self, made.end, self._plan.send_timeout_s)
+        self._ends_with_us.atexit = False
         return made
 
     def _learn(self, connection: SendingConnection, topic: str, until_s: float) -> None:
@@ -261,8 +280,9 @@ class ConfluentSender:
     def _not_taken(self, connection: SendingConnection, error: Any, topic: str) -> RecordNotSent:
         """Return the error for a record that librdkafka did not take."""
         connection.known.discard(topic)
+        # librdkafka has given the producer up.
         if error.code() == KafkaError._FATAL or error.fatal():
-            connection.is_lost = True
+            connection.end(0.0)
         return self._refusal(error, topic)
 
     def _away(self, connection: SendingConnection, reason: str, why: Any) -> TopicAway:

@@ -1,10 +1,13 @@
 """A producer of librdkafka for a client's records, and the one thread that serves it.
 
 Theory of operation. Dropping the last reference to a producer waits for librdkafka's threads, one
-of which may hang in the resolver of host names. So the thread that serves the producer is also the
-one that drops it, behind everybody's back; callers use it within a lock or a count, and keep no
-reference. `end` asks the thread to send what is under way and to end. However it ends, it tells all
+of which may hang in the resolver of host names. So the thread that serves the producer makes it and
+drops it, behind everybody's back; callers use it within a lock or a count, and keep no reference.
+`end` asks the thread to send the records under way and to end. However it ends, it tells all
 records that are left: their end is unknown.
+
+Then it purges them, and waits until librdkafka has none: `is_drained`. A successor that is made
+earlier could overtake them. A purge that waits would hold the interpreter's lock meanwhile.
 
 If the process ends before, the thread is a daemon and holds nothing up.
 """
@@ -14,16 +17,25 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault
+from feedback.kafka.confluent.acknowledged_offsets import AcknowledgedOffsets
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.pending_record import ConfluentPending, End
-from feedback.kafka.confluent.send_ends import OWN_PAUSE_MS, end_of_failed
+from feedback.kafka.confluent.send_ends import (
+    TOO_LARGE,
+    end_of_failed,
+    forbidden,
+    is_certain,
+    unknown,
+)
+from feedback.kafka.confluent.sending_properties import sending_properties
+from feedback.kafka.confluent.single_sends import SingleSends
 from feedback.kafka.confluent.standing import Standing
 from feedback.kafka.send_errors import RecordUnknown, TopicAway
 from feedback.kafka.sending import Coordinates, SendingPlan
@@ -32,12 +44,8 @@ from feedback.settings.settings import KafkaSection
 
 # How soon an idle thread sees that it is to end.
 POLL_S = 0.1
-_BATCH_BYTES = 65_536
-_ANY_SIZE_BYTES = 10**9
-_ANY_SIZE_KIB = 2**31 - 1
-_IDLE_MS = 540_000
-# librdkafka's limits of its own times.
-_LEAST_SETUP_MS, _LEAST_SOCKET_MS, _MOST_SOCKET_MS = 1000, 100, 300_000
+# How long Kafka is asked whether it describes a topic that it has refused.
+_ASK_S = 0.5
 
 
 class SendingConnection:
@@ -46,40 +54,61 @@ class SendingConnection:
     Args:
         settings: brokers and security.
         plan: how it sends.
+        single: the topics whose records are sent one at a time; more are added.
+        until_s: monotonic time until which the producer is waited for.
 
     Attributes:
         known: topics that Kafka has described, and about which no send has failed since.
         has_met: whether a broker has ever answered.
-        is_lost: it sends nothing any more, and another one has to be made.
+        is_drained: nothing of it can reach Kafka any more, but what is on the wire.
         pid: the process whose threads serve it.
 
     Raises:
         KafkaException: librdkafka does not take the settings.
+        RuntimeError: there is no thread left.
+        TopicAway: it was not ready in time.
     """
 
-    def __init__(self, settings: KafkaSection, plan: SendingPlan) -> None:
+    def __init__(
+        self, settings: KafkaSection, plan: SendingPlan, single: SingleSends, *, until_s: float
+    ) -> None:
         self._settings = settings
-        self._is_idempotent = plan.durability.is_idempotent
+        self._plan = plan
+        self._single = single
         self._standing = Standing(settings)
         self._asking: threading.Thread | None = None
         self._pending: set[ConfluentPending] = set()
-        # The last acknowledged offset of each partition.
-        self._last: dict[Partition, int] = {}
+        self._offsets = AcknowledgedOffsets()
+        # Records that Kafka has refused for want of a right, each with the error.
+        self._forbidden: list[tuple[ConfluentPending, Any]] = []
+        # The partition of the last record of which was heard, if it or its batch was too large.
+        self._too_large: Partition | None = None
         self._changed = threading.Condition(threading.Lock())
         self._users = 0
         self._end_s: float | None = None
-        self._is_over = threading.Event()
+        self._is_told = threading.Event()
+        self.is_drained = threading.Event()
         self.known: set[str] = set()
         self.has_met = False
-        self.is_lost = False
         self.pid = os.getpid()
-        self._producer: Any = Producer(
-            {**connection(settings), **_properties(plan), "error_cb": self._hear_error}
-        )
-        self._thread = threading.Thread(
-            target=self._serve, args=[self._producer], name="onceward-librdkafka", daemon=True
-        )
-        self._thread.start()
+        # No frame keeps it: an error would keep the frame, and drop the producer anywhere.
+        self._producer: Any = None
+        self._fault: Exception | None = None
+        properties = {**connection(settings), **sending_properties(plan)}
+        is_made = threading.Event()
+        threading.Thread(
+            target=self._run, args=[properties, is_made], name="onceward-librdkafka", daemon=True
+        ).start()
+        if not is_made.wait(max(0.0, until_s - monotonic_s())):
+            self.end(0.0)
+            raise self._ended()
+        if self._fault is not None:
+            raise self._fault
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it takes nothing more, and another one has to be made once it is drained."""
+        return self._end_s is not None or self._is_told.is_set()
 
     def topic(self, name: str, timeout_s: float) -> Any:
         """Return librdkafka's description of a topic; None where the answer has none.
@@ -104,7 +133,7 @@ class SendingConnection:
         if not self._changed.acquire(timeout=max(0.0, deadline_s - monotonic_s())):
             raise self._ended()
         try:
-            if self._is_ending():
+            if self.is_ending:
                 raise self._ended()
             self._pending.add(pending)
             try:
@@ -140,19 +169,19 @@ class SendingConnection:
 
     def end(self, timeout_s: float) -> None:
         """Let the thread send the records under way for so long, and end; return at once."""
-        if self._end_s is None:
-            self._end_s = monotonic_s() + timeout_s
+        until_s = monotonic_s() + timeout_s
+        self._end_s = until_s if self._end_s is None else min(self._end_s, until_s)
 
     def await_ends(self, until_s: float) -> None:
         """Return when each record's end is known after `end`, or at a monotonic time."""
         # Without records there is nothing to wait for: the thread ends behind our back.
         if self._pending:
-            self._is_over.wait(max(0.0, until_s - monotonic_s()))
+            self._is_told.wait(max(0.0, until_s - monotonic_s()))
 
     @contextmanager
     def _lent(self) -> Iterator[None]:
         with self._changed:
-            if self._is_ending():
+            if self.is_ending:
                 raise self._ended()
             self._users += 1
         try:
@@ -162,75 +191,130 @@ class SendingConnection:
                 self._users -= 1
                 self._changed.notify_all()
 
-    def _is_ending(self) -> bool:
-        return self._end_s is not None or self._is_over.is_set()
-
     def _ended(self) -> TopicAway:
         where = self._settings.bootstrap_servers
         return TopicAway(f"Kafka at {where} is away: the connection ended meanwhile")
 
-    def _serve(self, producer: Any) -> None:
+    def _run(self, properties: dict[str, Any], is_made: threading.Event) -> None:
+        """Make the producer, serve it, and drop it: all of it in this thread."""
         try:
-            while self._end_s is None:
-                producer.poll(POLL_S)
-            producer.flush(max(0.0, self._end_s - monotonic_s()))
+            self._producer = Producer({**properties, "error_cb": self._hear_error})
+        except (KafkaException, ValueError, TypeError) as error:
+            self._fault = error
         finally:
-            self.is_lost = True
+            if self._producer is None:
+                self.end(0.0)
+                self._is_told.set()
+                self.is_drained.set()
+            is_made.set()
+        if self._producer is None:
+            return
+        try:
+            self._serve()
+        finally:
             try:
-                with self._changed:
-                    # From now on nothing is handed over.
-                    self._is_over_soon()
-                producer.purge(blocking=False)
-                producer.poll(0)
-            finally:
                 self._tell_the_rest()
+            finally:
+                self._drain()
                 with self._changed:
                     self._changed.wait_for(lambda: not self._users)
-                    self._producer = None
+                    dropped, self._producer = self._producer, None
+                # Outside the lock, since it may take long.
+                del dropped
 
-    def _is_over_soon(self) -> None:
-        if self._end_s is None:
-            self._end_s = monotonic_s()
+    def _serve(self) -> None:
+        while self._end_s is None:
+            self._producer.poll(POLL_S)
+            self._ask_about_forbidden(_ASK_S)
+        while (left_s := self._end_s - monotonic_s()) > 0 and self._pending:
+            self._producer.flush(min(left_s, POLL_S))
+            self._ask_about_forbidden(min(left_s, _ASK_S))
 
     def _tell_the_rest(self) -> None:
-        while self._pending:
-            one = self._pending.pop()
-            one.finish(RecordUnknown("Kafka did not acknowledge: the sender was closed meanwhile"))
-        self._is_over.set()
+        with self._changed:
+            # From now on nothing is handed over.
+            self.end(0.0)
+        told = RecordUnknown("Kafka did not acknowledge: the sender was closed meanwhile")
+        try:
+            # Each is told, whatever a caller's own words to another one raise.
+            with ExitStack() as ends:
+                while self._pending:
+                    ends.callback(self._pending.pop().finish, told)
+        finally:
+            self._is_told.set()
 
-    def _judge(self, pending: ConfluentPending, error: Any, message: Any, after_s: float) -> End:
-        self._pending.discard(pending)
+    def _drain(self) -> None:
+        self._producer.purge(blocking=False)
+        # A thread of librdkafka that hangs in the resolver purges when it comes back.
+        while len(self._producer):
+            self._producer.poll(POLL_S)
+        self.is_drained.set()
+
+    def _ask_about_forbidden(self, timeout_s: float) -> None:
+        """End the records that were refused for want of a right.
+
+        librdkafka tells this of the broker's answer to a record, and of a topic's description,
+        which may have come between two tries. If Kafka describes the topic it was the former.
+        """
+        described: dict[str, bool] = {}
+        while self._forbidden:
+            pending, error = self._forbidden.pop(0)
+            topic = pending.topic
+            if topic not in described:
+                described[topic] = self._is_described(topic, timeout_s)
+            self._pending.discard(pending)
+            tell = forbidden if described[topic] else unknown
+            pending.finish(tell(error, self._settings, topic))
+
+    def _is_described(self, topic: str, timeout_s: float) -> bool:
+        try:
+            found = self._producer.list_topics(topic, timeout=timeout_s).topics.get(topic)
+        except KafkaException:
+            return False
+        return found is not None and found.error is None
+
+    def _judge(
+        self, pending: ConfluentPending, error: Any, message: Any, after_s: float
+    ) -> End | None:
         if error is None:
-            return self._place_of(message)
-        # It may be gone, or elsewhere: the next send asks.
-        self.known.discard(pending.topic)
-        return end_of_failed(
-            error,
-            self._settings,
-            pending.topic,
-            heard_after_s=after_s,
-            refusals_are_certain=not self._is_idempotent,
-        )
+            self._too_large = None
+            end = self._place_of(message)
+        else:
+            self._note_batch(error, message)
+            # The topic may be gone, or elsewhere: the next send asks.
+            self.known.discard(pending.topic)
+            certain = not self._plan.durability.is_idempotent and is_certain(after_s)
+            if certain and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                self._forbidden.append((pending, error))
+                return None
+            end = end_of_failed(error, self._settings, pending.topic, is_first_try=certain)
+        self._pending.discard(pending)
+        return end
+
+    def _note_batch(self, error: Any, message: Any) -> None:
+        """Note a topic of which two records in a row were too large: they may have been a batch."""
+        before = self._too_large
+        is_large = error.code() in TOO_LARGE
+        self._too_large = (message.topic(), message.partition()) if is_large else None
+        if is_large and self._too_large == before:
+            self._single.add(message.topic())
 
     def _place_of(self, message: Any) -> End:
-        """Return where an acknowledged record is stored, if that is sure.
-
-        librdkafka also counts a record as acknowledged that the broker calls a duplicate: where
-        that one is stored, nobody says.
-        """
-        place, offset = (message.topic(), message.partition()), message.offset()
-        last = self._last.get(place, -1) if self._is_idempotent else -1
-        self._last[place] = offset
-        if offset is None or offset <= last:
-            return RecordUnknown("Kafka acknowledged it, and does not say where it is")
-        return Coordinates(*place, offset)
+        """Return where an acknowledged record is stored, if that is sure."""
+        partition, offset = (message.topic(), message.partition()), message.offset()
+        if self._offsets.is_place(partition, offset):
+            return Coordinates(*partition, offset)
+        self.end(self._plan.send_timeout_s)
+        return RecordUnknown("Kafka acknowledged it, and does not say where it is")
 
     def _fault_since(self, since_s: float) -> SecurityFault | None:
         return self._standing.heard(since_s=since_s).fault
 
     def _hear_error(self, error: Any) -> None:
+        if self._is_told.is_set():
+            return
         if error.code() == KafkaError._FATAL:
-            self.is_lost = True
+            self.end(0.0)
         elif error.code() != KafkaError._SSL:
             self._standing.hear_error(error)
         elif self._asking is None or not self._asking.is_alive():
@@ -242,36 +326,3 @@ class SendingConnection:
                 daemon=True,
             )
             self._asking.start()
-
-
-def _properties(plan: SendingPlan) -> dict[str, Any]:
-    durability, timeout_ms = plan.durability, max(1, int(plan.send_timeout_s * 1000))
-    answer_ms = min(max(_LEAST_SOCKET_MS, timeout_ms - 100), _MOST_SOCKET_MS)
-    # Without numbers by which a broker knows a record again, another try makes another record.
-    tries: dict[str, Any] = {
-        "retries": 0,
-        "retry.backoff.ms": OWN_PAUSE_MS,
-        "retry.backoff.max.ms": OWN_PAUSE_MS,
-    }
-    return {
-        "acks": durability.acks,
-        "enable.idempotence": durability.is_idempotent,
-        "max.in.flight.requests.per.connection": durability.in_flight,
-        **({} if durability.is_idempotent else tries),
-        "message.timeout.ms": timeout_ms,
-        "request.timeout.ms": answer_ms,
-        "socket.timeout.ms": answer_ms,
-        "socket.connection.setup.timeout.ms": max(_LEAST_SETUP_MS, timeout_ms),
-        "socket.nagle.disable": True,
-        "connections.max.idle.ms": _IDLE_MS,
-        "linger.ms": min(durability.linger_ms, timeout_ms / 2),
-        "batch.size": _BATCH_BYTES,
-        # Callers bound the records in flight, and each one's size is looked at before.
-        "message.max.bytes": _ANY_SIZE_BYTES,
-        "queue.buffering.max.messages": 0,
-        "queue.buffering.max.kbytes": _ANY_SIZE_KIB,
-        # As other clients choose it, by the same hash.
-        "partitioner": "murmur2_random",
-        "allow.auto.create.topics": False,
-        "enable.metrics.push": False,
-    }
