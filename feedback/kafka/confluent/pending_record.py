@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from feedback.clock import monotonic_s
@@ -69,16 +70,16 @@ class ConfluentPending:
             return
         self._end = end
         self._is_known.release()
-        self._tell()
+        if self._tells:
+            self._tell()
 
     def _tell(self) -> None:
         # Whoever takes one out calls it: the thread that adds it, or the one that ends the record.
-        while self._tells:
-            try:
-                tell = self._tells.pop()
-            except IndexError:
-                return
-            tell()
+        # Each is called, whatever another one raises.
+        with ExitStack() as calls:
+            while self._tells:
+                with suppress(IndexError):
+                    calls.callback(self._tells.pop())
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether its result is known, waiting for it at most so long."""
