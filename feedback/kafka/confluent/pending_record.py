@@ -58,7 +58,7 @@ class ConfluentPending:
 
     def hear(self, error: Any, message: Any) -> None:
         """Hear librdkafka's word, in the thread that serves it."""
-        # One that was told already is heard of once more when it is purged.
+        # One that was told already may be heard of once more.
         if self._end is None:
             end = self._judge(self, error, message, monotonic_s() - self._began_s)
             if end is not None:

@@ -9,7 +9,7 @@ It behaves as kafka-python's (`feedback.kafka.kafka_python.sender`), but for the
 - After a send that failed its topic is asked for again. While Kafka is away, the next record is
   certainly not sent, where kafka-python would take it and call it unknown.
 - An idempotent producer goes on after an unknown outcome. It is replaced once librdkafka has given
-  it up, or has told an offset that is none; until nothing is left of it, nothing is sent.
+  it up, or has told an offset that is none; nothing is sent until it is gone.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class ConfluentSender:
             if self._closing.is_set():
                 raise SenderClosed(CLOSED)
             if self._connection is not None and self._connection.is_ending:
-                self._await_drained(self._connection, until_s)
+                self._await_end_of(self._connection, until_s)
                 self._connection = None
             if self._connection is None:
                 self._connection = self._connect(until_s)
@@ -193,9 +193,9 @@ class ConfluentSender:
             raise SenderClosed(CLOSED)
         return found
 
-    def _await_drained(self, before: SendingConnection, until_s: float) -> None:
+    def _await_end_of(self, before: SendingConnection, until_s: float) -> None:
         """Return when a successor overtakes nothing."""
-        if not before.is_drained.wait(max(0.0, until_s - monotonic_s())):
+        if not before.is_gone.wait(max(0.0, until_s - monotonic_s())):
             raise TopicAway(f"Kafka at {self.address} is away: earlier records are still under way")
         if self._ends_with_us is not None:
             self._ends_with_us.detach()

@@ -4,10 +4,11 @@ Theory of operation. Dropping the last reference to a producer waits for librdka
 of which may hang in the resolver of host names. So the thread that serves the producer makes it and
 drops it, behind everybody's back; callers use it within a lock or a count, and keep no reference.
 `end` asks the thread to send the records under way and to end. However it ends, it tells all
-records that are left: their end is unknown.
+records that are left, their end is unknown, and drops the producer. Then nothing of it can be sent
+any more: `is_gone`. A successor that is made earlier could overtake its records.
 
-Then it purges them, and waits until librdkafka has none: `is_drained`. A successor that is made
-earlier could overtake them. A purge that waits would hold the interpreter's lock meanwhile.
+It purges nothing: confluent-kafka 2.16.1 takes `purge(blocking=False)` for a purge that waits, and
+holds the interpreter's lock as long as a thread hangs.
 
 If the process ends before, the thread is a daemon and holds nothing up.
 """
@@ -60,7 +61,7 @@ class SendingConnection:
     Attributes:
         known: topics that Kafka has described, and about which no send has failed since.
         has_met: whether a broker has ever answered.
-        is_drained: nothing of it can reach Kafka any more, but what is on the wire.
+        is_gone: nothing of it is sent any more; what is on the wire may still be stored.
         pid: the process whose threads serve it.
 
     Raises:
@@ -87,7 +88,7 @@ class SendingConnection:
         self._users = 0
         self._end_s: float | None = None
         self._is_told = threading.Event()
-        self.is_drained = threading.Event()
+        self.is_gone = threading.Event()
         self.known: set[str] = set()
         self.has_met = False
         self.pid = os.getpid()
@@ -107,7 +108,7 @@ class SendingConnection:
 
     @property
     def is_ending(self) -> bool:
-        """Whether it takes nothing more, and another one has to be made once it is drained."""
+        """Whether it takes nothing more, and another one has to be made once it is gone."""
         return self._end_s is not None or self._is_told.is_set()
 
     def topic(self, name: str, timeout_s: float) -> Any:
@@ -205,7 +206,7 @@ class SendingConnection:
             if self._producer is None:
                 self.end(0.0)
                 self._is_told.set()
-                self.is_drained.set()
+                self.is_gone.set()
             is_made.set()
         if self._producer is None:
             return
@@ -215,12 +216,7 @@ class SendingConnection:
             try:
                 self._tell_the_rest()
             finally:
-                self._drain()
-                with self._changed:
-                    self._changed.wait_for(lambda: not self._users)
-                    dropped, self._producer = self._producer, None
-                # Outside the lock, since it may take long.
-                del dropped
+                self._drop()
 
     def _serve(self) -> None:
         while self._end_s is None:
@@ -243,12 +239,13 @@ class SendingConnection:
         finally:
             self._is_told.set()
 
-    def _drain(self) -> None:
-        self._producer.purge(blocking=False)
-        # A thread of librdkafka that hangs in the resolver purges when it comes back.
-        while len(self._producer):
-            self._producer.poll(POLL_S)
-        self.is_drained.set()
+    def _drop(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._users)
+            dropped, self._producer = self._producer, None
+        # Outside the lock, since it may take long.
+        del dropped
+        self.is_gone.set()
 
     def _ask_about_forbidden(self, timeout_s: float) -> None:
         """End the records that were refused for want of a right.

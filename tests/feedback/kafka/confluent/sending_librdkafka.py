@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 from feedback.kafka.values import Partition
 from tests.feedback.kafka.confluent.librdkafka import TOPIC, FakeMessage
 
-LIMIT_S = 20.0
-PURGED = b"purged"
+LIMIT_S = 60.0
+GONE = b"gone"
 
 
 class HandedOver(NamedTuple):
@@ -33,16 +33,14 @@ class FakeSendingProducer:
         dropped_by: the thread that dropped each.
         may_drop: dropping one waits for it.
         queue: the records without an end.
-        sent: the values that were handed over to any of them, and purges, in their order.
+        sent: the values that were handed over to any of them, and their ends, in this order.
         descriptions: each topic's error, or None.
-        is_stuck: a purge has no effect, as where a thread hangs in the resolver.
     """
 
     made: ClassVar[list[FakeSendingProducer]] = []
     dropped_by: ClassVar[list[str]] = []
     sent: ClassVar[list[bytes]] = []
     may_drop: ClassVar[threading.Event] = threading.Event()
-    is_stuck: ClassVar[bool] = False
 
     def __init__(self, properties: dict[str, Any]) -> None:
         self.properties = properties
@@ -53,16 +51,14 @@ class FakeSendingProducer:
         self._told: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
         self._changed = threading.Condition()
         # Those of its own test: it may be dropped in a later one.
-        self._may_drop, self._dropped_by = self.may_drop, self.dropped_by
+        self._may_drop, self._dropped_by, self._sent = self.may_drop, self.dropped_by, self.sent
         # Weak references are of no use where dropping is watched: a test clears the list.
         FakeSendingProducer.made.append(self)
 
     def __del__(self) -> None:
         self._dropped_by.append(threading.current_thread().name)
         self._may_drop.wait(LIMIT_S)
-
-    def __len__(self) -> int:
-        return len(self.queue) + len(self._told)
+        self._sent.append(GONE)
 
     def list_topics(self, name: str, *, timeout: float) -> SimpleNamespace:
         """Describe a topic; nothing is said of one that is not among the descriptions."""
@@ -78,7 +74,7 @@ class FakeSendingProducer:
         if self.raises is not None:
             raise self.raises
         self.queue.append(HandedOver(topic, value, on_delivery))
-        FakeSendingProducer.sent.append(value)
+        self._sent.append(value)
 
     def poll(self, timeout_s: float) -> None:
         """Call back for all that has ended, waiting for it at most so long."""
@@ -92,13 +88,6 @@ class FakeSendingProducer:
         """Call back for what ends in that time."""
         assert timeout_s >= 0, "librdkafka would wait for ever"
         self.poll(timeout_s)
-
-    def purge(self, *, blocking: bool) -> None:
-        """End all records, unless a thread hangs."""
-        assert not blocking, "the interpreter's lock would be held meanwhile"
-        FakeSendingProducer.sent.append(PURGED)
-        if not self.is_stuck:
-            self.end_all(KafkaError(KafkaError._PURGE_QUEUE))
 
     def end_one(
         self, error: KafkaError | None = None, *, offset: int = -1, place: Partition | None = None

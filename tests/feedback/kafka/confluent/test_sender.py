@@ -29,8 +29,7 @@ from feedback.kafka.sending import Coordinates, SendingPlan
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
 from tests.feedback.kafka.confluent.librdkafka import PLACE, TOPIC
-from tests.feedback.kafka.confluent.sending_librdkafka import PURGED, FakeSendingProducer, away
-from tests.rounds import in_time
+from tests.feedback.kafka.confluent.sending_librdkafka import GONE, FakeSendingProducer, away
 
 SAFE = Durability(is_idempotent=True)
 TIMEOUT_S = 60.0
@@ -67,9 +66,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FakeSendingProduce
         monkeypatch.setattr(FakeSendingProducer, name, [])
     may_drop = threading.Event()
     monkeypatch.setattr(FakeSendingProducer, "may_drop", may_drop)
-    monkeypatch.setattr(FakeSendingProducer, "is_stuck", False)
     yield FakeSendingProducer
-    FakeSendingProducer.is_stuck = False
     for one in FakeSendingProducer.made:
         one.end_all(LOST)
     may_drop.set()
@@ -187,22 +184,51 @@ def test_what_librdkafka_did_not_take_is_not_sent(
 # 1: a producer whose end hangs.
 
 
+def soon(call: Callable[[], object]) -> None:
+    """Return when a call has, and fail if it takes long: once, since a second one may not hang."""
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join(SOON_S)
+    assert not thread.is_alive()
+
+
 def test_a_producer_that_hangs_as_it_is_dropped_holds_nobody_up(
     library: type[FakeSendingProducer], make: Make
 ) -> None:
-    sender = make()
+    sender = make(send_timeout_s=SHORT_S)
     pending = send(sender)
+    connection = sender._connection
+    assert connection is not None
     last(library).end_one(offset=0)
     assert pending.result() == Coordinates(TOPIC, 0, 0)
     last(library).hear(KafkaError._FATAL)
     library.made.clear()
     eventually(lambda: library.dropped_by == [THREAD])
-    in_time(lambda: send(sender, b"after"), limit_s=SOON_S)
-    last(library).end_one(offset=1)
-    library.made.clear()
-    in_time(sender.close, limit_s=SOON_S)
-    eventually(lambda: library.dropped_by == [THREAD, THREAD])
+
+    def not_taken(call: Callable[[], object]) -> None:
+        with pytest.raises(TopicAway):
+            call()
+
+    soon(lambda: not_taken(lambda: send(sender)))
+    soon(lambda: not_taken(lambda: connection.topic(TOPIC, SHORT_S)))
+    soon(lambda: sender.close(SHORT_S))
     assert not library.may_drop.is_set()
+    assert library.sent == [b"v"]
+
+
+def test_closing_waits_for_no_producer_that_hangs_as_it_is_dropped(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    pending = send(sender)
+    connection = sender._connection
+    assert connection is not None
+    library.made[0].end_one(offset=0)
+    assert pending.result() == Coordinates(TOPIC, 0, 0)
+    library.made.clear()
+    soon(sender.close)
+    eventually(lambda: library.dropped_by == [THREAD])
+    assert not connection.is_gone.is_set()
 
 
 def test_an_error_that_a_caller_keeps_keeps_no_producer(
@@ -220,44 +246,24 @@ def test_an_error_that_a_caller_keeps_keeps_no_producer(
     assert kept.value.__traceback__ is not None
 
 
-def test_a_thread_that_hangs_holds_sends_and_closing_up_no_longer_than_their_time(
-    library: type[FakeSendingProducer], make: Make
-) -> None:
-    sender = make(send_timeout_s=SHORT_S)
-    send(sender)
-    library.is_stuck = True
-    last(library).hear(KafkaError._FATAL)
-    eventually(lambda: not sender.knows(TOPIC))
-
-    def refused() -> None:
-        with pytest.raises(TopicAway):
-            send(sender)
-
-    in_time(refused, limit_s=SOON_S)
-    in_time(lambda: sender.close(SHORT_S), limit_s=SOON_S)
-
-
 # 2: the order of a key.
 
 
-def test_a_successor_sends_nothing_before_its_predecessor_has_nothing_left(
+def test_a_successor_sends_nothing_before_its_predecessor_is_gone(
     library: type[FakeSendingProducer], make: Make
 ) -> None:
     sender = make()
     first = [send(sender, value) for value in (b"1", b"2")]
-    before = last(library)
-    library.is_stuck = True
-    before.hear(KafkaError._FATAL)
-    # They are told before: purging may take long.
+    last(library).hear(KafkaError._FATAL)
+    library.made.clear()
+    # They are told before: the end may take long.
     assert {type(word(one)) for one in first} == {RecordUnknown}
     with pytest.raises(TopicAway):
         send(sender, b"3", deadline_s=monotonic_s() + SHORT_S)
     assert not sender.knows(TOPIC)
-    library.is_stuck = False
-    before.end_all(LOST)
+    library.may_drop.set()
     send(sender, b"4")
-    assert library.sent == [b"1", b"2", PURGED, b"4"]
-    assert library.made.index(before) == 0 and len(library.made) == 2
+    assert library.sent == [b"1", b"2", GONE, b"4"]
 
 
 # 3: a batch that is refused whole.
@@ -388,13 +394,15 @@ def test_whatever_ends_the_thread_all_records_are_told_and_the_next_one_goes_out
     for one, event in zip(pending, told, strict=True):
         one.when_known(event.set)
     # Callers' own words: one within a poll, and one as the rest is told.
-    for one in pending[:2]:
+    for one in pending[:3]:
         one.when_known(_fail)
     last(library).end_one(offset=0)
+    library.made.clear()
+    library.may_drop.set()
     assert all(event.wait(SOON_S) for event in told)
     assert [type(word(one)) for one in pending] == [Coordinates, *[RecordUnknown] * 3]
     send(sender, b"after")
-    assert library.sent[-2:] == [PURGED, b"after"]
+    assert [one for one in library.sent if one != GONE] == [b"v"] * 4 + [b"after"]
 
 
 def _fail() -> None:
