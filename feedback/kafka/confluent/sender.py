@@ -136,7 +136,7 @@ class ConfluentSender:
             self._lock.release()
         if connection is not None and connection.pid == os.getpid():
             connection.end(max(0.0, until_s - monotonic_s()))
-            connection.await_ends(until_s)
+            connection.await_end(until_s)
 
     def _require_takeable(
         self, topic: str, key: bytes | None, value: bytes | None, headers: list[tuple[Any, Any]]
@@ -231,7 +231,7 @@ class ConfluentSender:
         Raises:
             RecordNotSent: nothing can be sent there now.
         """
-        began_s, look_s = monotonic_s(), _LOOK_S
+        began_s, look_s, has_answered = monotonic_s(), _LOOK_S, False
         away: TopicAway = OutOfTime(f"no time was left to ask Kafka for topic {topic!r}")
         while (left_s := until_s - monotonic_s()) > 0:
             if self._closing.is_set():
@@ -240,6 +240,9 @@ class ConfluentSender:
                 found = connection.topic(topic, min(look_s, left_s))
             except KafkaException as error:
                 why = connection.why_away(since_s=began_s, until_s=until_s)
+                if why.fault is None and has_answered and left_s < look_s:
+                    # Its last words count: the end of our own time has cut this question short.
+                    break
                 away = self._away(connection, why.reason or words_of(error.args[0]), why.fault)
                 if why.fault is not None:
                     raise away from error
@@ -247,6 +250,7 @@ class ConfluentSender:
                 look_s *= 2
                 continue
             connection.met()
+            has_answered = True
             if (why_not := self._fault_of_topic(found, topic)) is None:
                 connection.known.add(topic)
                 return

@@ -39,7 +39,7 @@ from feedback.kafka.confluent.sending_properties import sending_properties
 from feedback.kafka.confluent.single_sends import SingleSends
 from feedback.kafka.confluent.standing import Standing
 from feedback.kafka.send_errors import RecordUnknown, TopicAway
-from feedback.kafka.sending import Coordinates, SendingPlan
+from feedback.kafka.sending import CLOSE_GRACE_S, Coordinates, SendingPlan
 from feedback.kafka.values import Away, Partition
 from feedback.settings.settings import KafkaSection
 
@@ -97,9 +97,10 @@ class SendingConnection:
         self._fault: Exception | None = None
         properties = {**connection(settings), **sending_properties(plan)}
         is_made = threading.Event()
-        threading.Thread(
+        self._thread = threading.Thread(
             target=self._run, args=[properties, is_made], name="onceward-librdkafka", daemon=True
-        ).start()
+        )
+        self._thread.start()
         if not is_made.wait(max(0.0, until_s - monotonic_s())):
             self.end(0.0)
             raise self._ended()
@@ -173,11 +174,16 @@ class SendingConnection:
         until_s = monotonic_s() + timeout_s
         self._end_s = until_s if self._end_s is None else min(self._end_s, until_s)
 
-    def await_ends(self, until_s: float) -> None:
-        """Return when each record's end is known after `end`, or at a monotonic time."""
-        # Without records there is nothing to wait for: the thread ends behind our back.
+    def await_end(self, until_s: float) -> None:
+        """Return when each record's end is known after `end`, or at a monotonic time.
+
+        The thread is waited for a moment as well. One that hangs ends behind our back.
+        """
+        if threading.current_thread() is self._thread:
+            return
         if self._pending:
             self._is_told.wait(max(0.0, until_s - monotonic_s()))
+        self._thread.join(max(0.0, min(CLOSE_GRACE_S, until_s - monotonic_s())))
 
     @contextmanager
     def _lent(self) -> Iterator[None]:

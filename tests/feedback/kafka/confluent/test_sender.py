@@ -367,6 +367,22 @@ def test_a_topic_of_which_kafka_says_nothing_gets_nothing(
     assert library.sent == []
 
 
+def test_a_question_that_the_end_of_its_time_cuts_short_hides_no_answer(
+    library: type[FakeSendingProducer], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = FakeSendingProducer.list_topics
+
+    def answer(fake: FakeSendingProducer, name: str, *, timeout: float) -> Any:
+        if timeout < SHORT_S / 2:
+            raise away()
+        return listed(fake, name, timeout=timeout)
+
+    monkeypatch.setattr(FakeSendingProducer, "list_topics", answer)
+    sender = make(send_timeout_s=SHORT_S)
+    with pytest.raises(TopicAway, match="does not describe"):
+        sender.send("other", key=b"k", value=b"v", headers=[])
+
+
 # 6: the thread that serves a producer.
 
 
