@@ -266,6 +266,19 @@ def test_a_successor_sends_nothing_before_its_predecessor_is_gone(
     assert library.sent == [b"1", b"2", GONE, b"4"]
 
 
+def test_a_connection_that_ends_takes_nothing_more(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    send(sender)
+    connection = sender._connection
+    assert connection is not None
+    connection.end(TIMEOUT_S)
+    with pytest.raises(TopicAway):
+        connection.hand_over(TOPIC, b"k", b"late", [], deadline_s=monotonic_s() + SOON_S)
+    assert library.sent == [b"v"]
+
+
 # 3: a batch that is refused whole.
 
 
