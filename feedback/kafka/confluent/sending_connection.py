@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -217,7 +217,9 @@ class SendingConnection:
         if self._producer is None:
             return
         try:
-            self._serve()
+            # Raised by a poll: librdkafka has given the producer up (a fatal error).
+            with suppress(KafkaException):
+                self._serve()
         finally:
             try:
                 self._tell_the_rest()
@@ -316,9 +318,7 @@ class SendingConnection:
     def _hear_error(self, error: Any) -> None:
         if self._is_told.is_set():
             return
-        if error.code() == KafkaError._FATAL:
-            self.end(0.0)
-        elif error.code() != KafkaError._SSL:
+        if error.code() != KafkaError._SSL:
             self._standing.hear_error(error)
         elif self._asking is None or not self._asking.is_alive():
             # A certificate is looked at over a connection of our own, for which no record waits.

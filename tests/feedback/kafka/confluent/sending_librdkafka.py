@@ -108,9 +108,13 @@ class FakeSendingProducer:
             self._told.append((call, given))
             self._changed.notify_all()
 
-    def hear(self, code: int) -> None:
-        """Tell an error of the client."""
-        self.call(self.properties["error_cb"], KafkaError(code))
+    def give_up(self) -> None:
+        """Let the next poll raise, as confluent-kafka does of a fatal error."""
+        self.call(_raise_fatal)
+
+
+def _raise_fatal() -> None:
+    raise KafkaException(KafkaError(KafkaError._FATAL))
 
 
 def away() -> KafkaException:

@@ -201,7 +201,7 @@ def test_a_producer_that_hangs_as_it_is_dropped_holds_nobody_up(
     assert connection is not None
     last(library).end_one(offset=0)
     assert pending.result() == Coordinates(TOPIC, 0, 0)
-    last(library).hear(KafkaError._FATAL)
+    last(library).give_up()
     library.made.clear()
     eventually(lambda: library.dropped_by == [THREAD])
 
@@ -254,7 +254,7 @@ def test_a_successor_sends_nothing_before_its_predecessor_is_gone(
 ) -> None:
     sender = make()
     first = [send(sender, value) for value in (b"1", b"2")]
-    last(library).hear(KafkaError._FATAL)
+    last(library).give_up()
     library.made.clear()
     # They are told before: the end may take long.
     assert {type(word(one)) for one in first} == {RecordUnknown}
