@@ -35,8 +35,7 @@ def engine_of(settings: KafkaSection) -> Engine:
     try:
         from feedback.kafka.confluent.engine import confluent
     except ImportError as error:
-        needed = "pip install 'onceward[confluent]'"
-        raise SettingsError(f"[kafka] client = confluent: {needed} ({error})") from error
+        raise not_installed(error) from error
     return confluent(KAFKA_PYTHON)
 
 
@@ -46,3 +45,9 @@ def library_of(settings: KafkaSection) -> str:
         return settings.client
     has_all = not unknown_settings(settings) and find_spec("confluent_kafka") is not None
     return PREFERRED if has_all else "kafka-python"
+
+
+def not_installed(error: ImportError) -> SettingsError:
+    """Return the error for a library that is set, and not installed."""
+    needed = "pip install 'onceward[confluent]'"
+    return SettingsError(f"[kafka] client = confluent: {needed} ({error})")

@@ -1,8 +1,7 @@
 """The clients' senders: single records, and how each send ended.
 
-There is one library for them: kafka-python. librdkafka knows whether a message certainly was not
-sent, and its Python library does not say it; a client would have to call unknown what was not sent.
-A broker in memory has senders of its own.
+Single records go by either library. The ordered sender is kafka-python's alone: `abandon` has to
+know that nothing goes out any more. A broker in memory has senders of its own.
 """
 
 from __future__ import annotations

@@ -46,6 +46,10 @@ OF_BOTH = frozenset(
 )
 
 
+# And these of one for threads that sends by librdkafka: `NotSent` and the trace of a send.
+ON_LIBRDKAFKA = frozenset({"test_send_again", "test_send_many"})
+
+
 # But for these: they take seconds, and asyncio has shorter ones of its own.
 OF_THREADS = frozenset(
     {
@@ -61,7 +65,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module = metafunc.module.__name__.rpartition(".")[2]
     is_of_both = module in OF_BOTH and metafunc.function.__name__ not in OF_THREADS
     if is_of_both and "make_client" in metafunc.fixturenames:
-        metafunc.parametrize("make_client", ["threads", "asyncio"], indirect=True)
+        kinds = ["threads", "asyncio", *(["librdkafka"] if module in ON_LIBRDKAFKA else [])]
+        metafunc.parametrize("make_client", kinds, indirect=True)
 
 
 @pytest.fixture
@@ -98,9 +103,12 @@ def make_client(
 ) -> Iterator[MakeClient]:
     """Return a factory of clients, with the arguments of `make_settings`."""
     made: list[Client | BlockingClient] = []
-    is_async = getattr(request, "param", "threads") == "asyncio"
+    kind = getattr(request, "param", "threads")
+    is_async = kind == "asyncio"
 
     def make(**sections: Any) -> Client:
+        if kind == "librdkafka":
+            sections["kafka"] = {"client": "confluent"} | (sections.get("kafka") or {})
         settings = make_settings(**sections)
         made.append(BlockingClient(settings) if is_async else Client(settings))
         return cast("Client", made[-1])

@@ -42,12 +42,7 @@ def connection(settings: KafkaSection) -> dict[str, Any]:
     Raises:
         SettingsError: a setting is one that librdkafka has not.
     """
-    unknown = unknown_settings(settings)
-    if unknown:
-        raise SettingsError(
-            f"[kafka] client = confluent does not know {', '.join(unknown)}: "
-            'leave it out, or set client = "kafka-python"'
-        )
+    require_known(settings)
     given = settings.model_dump(exclude_none=True, include={*_NAMES})
     named = {_NAMES[name]: value for name, value in given.items()}
     for name, value in named.items():
@@ -64,6 +59,20 @@ def connection(settings: KafkaSection) -> dict[str, Any]:
         "logger": _LOGGER,
         "log_level": _LOG_LEVEL,
     }
+
+
+def require_known(settings: KafkaSection) -> None:
+    """Return if librdkafka has all settings that are given.
+
+    Raises:
+        SettingsError: it has not.
+    """
+    unknown = unknown_settings(settings)
+    if unknown:
+        raise SettingsError(
+            f"[kafka] client = confluent does not know {', '.join(unknown)}: "
+            'leave it out, or set client = "kafka-python"'
+        )
 
 
 def unknown_settings(settings: KafkaSection) -> tuple[str, ...]:

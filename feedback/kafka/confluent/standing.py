@@ -87,6 +87,13 @@ class Standing:
         said = failure.words if failure.fault is None else failure.fault.said
         return Away(said, failure.fault)
 
+    def heard(self, *, since_s: float) -> Away:
+        """Return why a connection failed since a monotonic time, as it was heard; ask nobody."""
+        failure = self._failure
+        if failure is None or failure.at_s < since_s:
+            return Away()
+        return Away(failure.words, failure.fault)
+
     def forget(self) -> None:
         """Forget failures: a broker has answered."""
         self._failure, self._asked, self._of_certificate = None, False, None

@@ -11,7 +11,7 @@ from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.faults import said, topic_refused
 from feedback.kafka.memory.log import MemoryLog
 from feedback.kafka.memory.rights import TOPIC_OPERATIONS, Guarded
-from feedback.kafka.memory.topic import is_legal
+from feedback.kafka.record_limits import is_legal
 from feedback.kafka.values import Partition
 
 Answer = TypeVar("Answer")

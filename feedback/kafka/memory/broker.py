@@ -14,8 +14,9 @@ from feedback.kafka.memory.group import MemoryGroup
 from feedback.kafka.memory.log import MemoryLog
 from feedback.kafka.memory.presence import BrokerPresence
 from feedback.kafka.memory.rights import Guarded, MemoryRights
-from feedback.kafka.memory.topic import MemoryTopic, is_legal
+from feedback.kafka.memory.topic import MemoryTopic
 from feedback.kafka.memory.transaction import MemoryTransaction, TransactionState
+from feedback.kafka.record_limits import is_legal
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 

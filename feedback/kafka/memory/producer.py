@@ -14,8 +14,8 @@ from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.memory.broker import NOWHERE, MemoryBroker
-from feedback.kafka.memory.topic import is_legal
 from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused
+from feedback.kafka.record_limits import is_legal
 from feedback.records.envelope import Record
 
 

@@ -9,7 +9,7 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.errors import KafkaFault, TopicAbsent, TopicRefused
 from feedback.kafka.memory.broker import NOWHERE, MemoryBroker
 from feedback.kafka.memory.sent_record import MemoryPending
-from feedback.kafka.memory.topic import is_legal
+from feedback.kafka.record_limits import is_legal, size_of
 from feedback.kafka.send_errors import (
     KafkaAway,
     OutOfTime,
@@ -23,8 +23,6 @@ from feedback.kafka.send_errors import (
 from feedback.kafka.sending import CLOSED, SendingPlan
 from feedback.records.envelope import Record
 
-# Of a batch with one record, and of the record's fixed fields at most.
-_AROUND_BYTES = 61 + 21
 Headers = list[tuple[str, bytes]]
 
 
@@ -198,23 +196,3 @@ class KafkaInMemorySender:
 
     def _under_way(self) -> list[MemoryPending]:
         return [one for one in self._pending if not one.is_known and not one.is_over]
-
-
-def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Return how many bytes count for a record, at most: as many as with the other engines.
-
-    >>> size_of(None, b"v", [("h", b"")])
-    89
-    """
-    names = [part for name, content in headers for part in (name.encode(), content)]
-    parts = [key, value, *names]
-    return _AROUND_BYTES + _varint(len(headers)) + sum(map(_size_of_part, parts))
-
-
-def _size_of_part(part: bytes | None) -> int:
-    return 1 if part is None else _varint(len(part)) + len(part)
-
-
-def _varint(number: int) -> int:
-    """Return the bytes of a number, of which one bit is its sign and each byte holds seven."""
-    return max(1, -(-(number.bit_length() + 1) // 7))

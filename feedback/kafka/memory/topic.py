@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 import zlib
 from collections.abc import Mapping
@@ -21,18 +20,8 @@ DEFAULTS = MappingProxyType(
         "min.insync.replicas": "1",
     }
 )
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 # Of a batch, around its records.
 _AROUND_BYTES = 70
-
-
-def is_legal(name: str) -> bool:
-    """Say whether a topic can have this name.
-
-    >>> is_legal("orders"), is_legal("no topic"), is_legal("..")
-    (True, False, False)
-    """
-    return bool(_NAME.match(name)) and name not in {".", ".."}
 
 
 class MemoryTopic:

@@ -1,0 +1,476 @@
+"""A client's sender on librdkafka, and the words that it makes of librdkafka's."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from feedback.clock import monotonic_s
+from feedback.kafka.confluent import pending_record, sending_connection
+from feedback.kafka.confluent.acknowledged_offsets import AcknowledgedOffsets
+from feedback.kafka.confluent.pending_record import ConfluentPending
+from feedback.kafka.confluent.sender import ConfluentSender
+from feedback.kafka.durability import PLAIN, Durability
+from feedback.kafka.send_errors import (
+    OutOfTime,
+    RecordNotSent,
+    RecordUnknown,
+    SenderClosed,
+    TopicAway,
+    TopicForbidden,
+)
+from feedback.kafka.sending import Coordinates, SendingPlan
+from feedback.settings.settings import KafkaSection
+from tests.eventually import eventually
+from tests.feedback.kafka.confluent.librdkafka import PLACE, TOPIC
+from tests.feedback.kafka.confluent.sending_librdkafka import GONE, FakeSendingProducer, away
+
+SAFE = Durability(is_idempotent=True)
+TIMEOUT_S = 60.0
+# Long enough for a thread that only has to wake, and short beside a hang.
+SOON_S = 10.0
+SHORT_S = 0.3
+THREAD = "onceward-librdkafka"
+
+Make = Callable[..., ConfluentSender]
+FORBIDDEN = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+LOST = KafkaError(KafkaError._TRANSPORT)
+REFUSALS = {
+    KafkaError.INVALID_RECORD,
+    KafkaError._INVALID_DIFFERENT_RECORD,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+}
+CODES = sorted(
+    {
+        code
+        for name, code in vars(KafkaError).items()
+        if isinstance(code, int) and name.isupper() and code != KafkaError.NO_ERROR
+    }
+)
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FakeSendingProducer]]:
+    """Yield the class of producers that senders make."""
+    monkeypatch.setattr(sending_connection, "Producer", FakeSendingProducer)
+    for name in ("made", "dropped_by", "sent"):
+        monkeypatch.setattr(FakeSendingProducer, name, [])
+    may_drop = threading.Event()
+    monkeypatch.setattr(FakeSendingProducer, "may_drop", may_drop)
+    yield FakeSendingProducer
+    for one in FakeSendingProducer.made:
+        one.end_all(LOST)
+    may_drop.set()
+    FakeSendingProducer.made.clear()
+    eventually(lambda: THREAD not in [one.name for one in threading.enumerate()])
+
+
+@pytest.fixture
+def make(library: type[FakeSendingProducer]) -> Iterator[Make]:
+    """Yield a factory of senders, closed at the end."""
+    made: list[ConfluentSender] = []
+
+    def sender(durability: Durability = PLAIN, *, send_timeout_s: float = TIMEOUT_S) -> Any:
+        plan = SendingPlan(send_timeout_s, 100_000, durability)
+        made.append(ConfluentSender(KafkaSection(), plan))
+        return made[-1]
+
+    yield sender
+    for one in made:
+        one.close(0.0)
+
+
+def send(sender: ConfluentSender, value: bytes = b"v", **given: Any) -> ConfluentPending:
+    """Send a record."""
+    return sender.send(TOPIC, key=b"k", value=value, headers=[], **given)
+
+
+def last(library: type[FakeSendingProducer]) -> FakeSendingProducer:
+    """Return the producer that was made last."""
+    return library.made[-1]
+
+
+def word(pending: ConfluentPending) -> Coordinates | Exception:
+    """Return the end of a record."""
+    try:
+        return pending.result()
+    except (RecordNotSent, RecordUnknown) as error:
+        return error
+
+
+def test_of_all_errors_a_broker_s_refusals_at_the_first_try_alone_mean_not_sent(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    plain, safe = make(), make(SAFE)
+    told: dict[bool, set[int]] = {True: set(), False: set()}
+    for sender, is_plain in ((plain, True), (safe, False)):
+        send(sender)
+        last(library).end_one(offset=0)
+        for code in CODES:
+            pending = send(sender)
+            last(library).descriptions[TOPIC] = None
+            last(library).end_one(KafkaError(code))
+            if isinstance(word(pending), RecordNotSent):
+                told[is_plain].add(code)
+    assert told == {True: {*REFUSALS, KafkaError.TOPIC_AUTHORIZATION_FAILED}, False: set()}
+
+
+def test_a_refusal_as_late_as_a_try_of_librdkafka_itself_says_nothing_of_the_first(
+    library: type[FakeSendingProducer], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = make()
+    for late_s, kind in ((0.7, RecordNotSent), (0.8, RecordUnknown)):
+        pending = send(sender)
+        began_s = pending._began_s
+        with monkeypatch.context() as patch:
+            patch.setattr(pending_record, "monotonic_s", lambda at_s=began_s + late_s: at_s)
+            last(library).end_one(KafkaError(KafkaError.INVALID_RECORD))
+            assert type(word(pending)) is kind
+
+
+@pytest.mark.parametrize("described", ["described", "refused", "absent", "nobody answers"])
+def test_a_right_that_is_missing_is_believed_where_kafka_describes_the_topic(
+    library: type[FakeSendingProducer],
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    described: str,
+) -> None:
+    # librdkafka says it of a description too, to records that wait for another try.
+    sender = make()
+    pending = send(sender)
+    fake = last(library)
+    if described == "refused":
+        fake.descriptions[TOPIC] = FORBIDDEN
+    elif described == "absent":
+        fake.descriptions.clear()
+    elif described == "nobody answers":
+        monkeypatch.setattr(fake, "list_topics", _raise_away)
+    fake.end_one(FORBIDDEN)
+    kind = TopicForbidden if described == "described" else RecordUnknown
+    assert type(word(pending)) is kind
+
+
+def _raise_away(*_: object, **__: object) -> None:
+    raise away()
+
+
+@pytest.mark.parametrize(
+    "error", [BufferError("full"), TypeError("odd"), ValueError("odd"), away()], ids=repr
+)
+def test_what_librdkafka_did_not_take_is_not_sent(
+    library: type[FakeSendingProducer], make: Make, error: Exception
+) -> None:
+    sender = make()
+    word_of_first = send(sender)
+    last(library).end_one(offset=0)
+    word_of_first.result()
+    last(library).raises = error
+    with pytest.raises(RecordNotSent):
+        send(sender)
+    last(library).raises = None
+    send(sender)
+    assert len(library.sent) == 2
+
+
+# 1: a producer whose end hangs.
+
+
+def soon(call: Callable[[], object]) -> None:
+    """Return when a call has, and fail if it takes long: once, since a second one may not hang."""
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join(SOON_S)
+    assert not thread.is_alive()
+
+
+def test_a_producer_that_hangs_as_it_is_dropped_holds_nobody_up(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make(send_timeout_s=SHORT_S)
+    pending = send(sender)
+    connection = sender._connection
+    assert connection is not None
+    last(library).end_one(offset=0)
+    assert pending.result() == Coordinates(TOPIC, 0, 0)
+    last(library).give_up()
+    library.made.clear()
+    eventually(lambda: library.dropped_by == [THREAD])
+
+    def not_taken(call: Callable[[], object]) -> None:
+        with pytest.raises(TopicAway):
+            call()
+
+    soon(lambda: not_taken(lambda: send(sender)))
+    soon(lambda: not_taken(lambda: connection.topic(TOPIC, SHORT_S)))
+    soon(lambda: sender.close(SHORT_S))
+    assert not library.may_drop.is_set()
+    assert library.sent == [b"v"]
+
+
+def test_closing_waits_for_no_producer_that_hangs_as_it_is_dropped(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    pending = send(sender)
+    connection = sender._connection
+    assert connection is not None
+    library.made[0].end_one(offset=0)
+    assert pending.result() == Coordinates(TOPIC, 0, 0)
+    library.made.clear()
+    soon(sender.close)
+    eventually(lambda: library.dropped_by == [THREAD])
+    assert not connection.is_gone.is_set()
+
+
+def test_an_error_that_a_caller_keeps_keeps_no_producer(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    send(sender)
+    # A method of its own would keep it, as none of librdkafka's does.
+    last(library).produce = _raise_away  # type: ignore[method-assign]
+    with pytest.raises(RecordNotSent) as kept:
+        send(sender)
+    library.made.clear()
+    sender.close(0.0)
+    eventually(lambda: library.dropped_by == [THREAD])
+    assert kept.value.__traceback__ is not None
+
+
+# 2: the order of a key.
+
+
+def test_a_successor_sends_nothing_before_its_predecessor_is_gone(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    first = [send(sender, value) for value in (b"1", b"2")]
+    last(library).give_up()
+    library.made.clear()
+    # They are told before: the end may take long.
+    assert {type(word(one)) for one in first} == {RecordUnknown}
+    with pytest.raises(TopicAway):
+        send(sender, b"3", deadline_s=monotonic_s() + SHORT_S)
+    assert not sender.knows(TOPIC)
+    library.may_drop.set()
+    send(sender, b"4")
+    assert library.sent == [b"1", b"2", GONE, b"4"]
+
+
+def test_a_connection_that_ends_takes_nothing_more(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    send(sender)
+    connection = sender._connection
+    assert connection is not None
+    connection.end(TIMEOUT_S)
+    with pytest.raises(TopicAway):
+        connection.hand_over(TOPIC, b"k", b"late", [], deadline_s=monotonic_s() + SOON_S)
+    assert library.sent == [b"v"]
+
+
+# 3: a batch that is refused whole.
+
+
+def test_after_a_batch_was_refused_as_too_large_its_topic_gets_one_record_at_a_time(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    batch = [send(sender, value) for value in (b"1", b"2")]
+    for _ in batch:
+        last(library).end_one(LARGE)
+    assert {type(word(one)) for one in batch} == {RecordNotSent}
+    third = send(sender, b"3")
+    assert not sender.knows(TOPIC)
+    with pytest.raises(OutOfTime):
+        send(sender, b"4", deadline_s=monotonic_s() + SHORT_S)
+    last(library).end_one(offset=0)
+    assert third.result() == Coordinates(TOPIC, 0, 0)
+    send(sender, b"5")
+    assert library.sent == [b"1", b"2", b"3", b"5"]
+
+
+def test_a_record_that_alone_was_too_large_makes_its_topic_no_slower(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    for error, offset in ((LARGE, -1), (None, 0), (LARGE, -1)):
+        pending = send(sender)
+        last(library).end_one(error, offset=offset)
+        word(pending)
+    for value in (b"1", b"2"):
+        send(sender, value, deadline_s=monotonic_s() + SHORT_S)
+    assert library.sent[-2:] == [b"1", b"2"]
+    assert sender.knows(TOPIC)
+
+
+# 4: acknowledgements that name no place.
+
+
+@pytest.mark.parametrize(
+    ("offsets", "places"),
+    [
+        ((-1,), ()),
+        # librdkafka counts on from the -1 of a duplicate.
+        ((-1, 0, 1, 2), ()),
+        ((5, -1, 0, 6, 7), (5,)),
+        ((5, 5), (5,)),
+        ((5, 3, 6), (5,)),
+        ((5, 6, 9), (5, 6, 9)),
+    ],
+)
+@pytest.mark.parametrize("durability", [PLAIN, SAFE], ids=["plain", "safe"])
+def test_an_offset_that_is_not_above_the_last_one_is_no_place(
+    library: type[FakeSendingProducer],
+    make: Make,
+    durability: Durability,
+    offsets: tuple[int, ...],
+    places: tuple[int, ...],
+) -> None:
+    sender = make(durability)
+    pending = [send(sender) for _ in offsets]
+    before = last(library)
+    for offset in offsets:
+        before.end_one(offset=offset)
+    words = [word(one) for one in pending]
+    assert [one.offset for one in words if isinstance(one, Coordinates)] == [*places]
+    assert {type(one) for one in words} <= {Coordinates, RecordUnknown}
+    # The next producer is believed anew: the topic may have been made again.
+    again = send(sender)
+    assert (last(library) is before) == (len(places) == len(offsets))
+    last(library).end_one(offset=100)
+    assert word(again) == Coordinates(TOPIC, 0, 100)
+
+
+def test_offsets_of_other_partitions_say_nothing_of_one() -> None:
+    offsets = AcknowledgedOffsets()
+    assert offsets.is_place(PLACE, 7)
+    assert offsets.is_place((TOPIC, 1), 0)
+    assert not offsets.is_place((TOPIC, 1), None)
+    assert offsets.is_place(PLACE, 8)
+
+
+def test_a_duplicate_that_librdkafka_tells_as_an_error_is_unknown(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    pending = send(make(SAFE))
+    last(library).end_one(KafkaError(KafkaError.DUPLICATE_SEQUENCE_NUMBER))
+    assert type(word(pending)) is RecordUnknown
+
+
+# 5: a topic of which nothing is said.
+
+
+def test_a_topic_of_which_kafka_says_nothing_gets_nothing(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make(send_timeout_s=SHORT_S)
+    with pytest.raises(TopicAway, match="does not describe"):
+        sender.send("other", key=b"k", value=b"v", headers=[])
+    assert library.sent == []
+
+
+def test_a_question_that_the_end_of_its_time_cuts_short_hides_no_answer(
+    library: type[FakeSendingProducer], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = FakeSendingProducer.list_topics
+
+    def answer(fake: FakeSendingProducer, name: str, *, timeout: float) -> Any:
+        if timeout < SHORT_S / 2:
+            raise away()
+        return listed(fake, name, timeout=timeout)
+
+    monkeypatch.setattr(FakeSendingProducer, "list_topics", answer)
+    sender = make(send_timeout_s=SHORT_S)
+    with pytest.raises(TopicAway, match="does not describe"):
+        sender.send("other", key=b"k", value=b"v", headers=[])
+
+
+# 6: the thread that serves a producer.
+
+
+def test_the_thread_ends_with_a_sender_that_nobody_closes_and_tells_its_records(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = ConfluentSender(KafkaSection(), SendingPlan(SHORT_S, 100_000, PLAIN))
+    pending = send(sender)
+    told = threading.Event()
+    pending.when_known(told.set)
+    del sender
+    gc.collect()
+    assert told.wait(SOON_S)
+    assert type(word(pending)) is RecordUnknown
+    eventually(lambda: THREAD not in [one.name for one in threading.enumerate()])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_whatever_ends_the_thread_all_records_are_told_and_the_next_one_goes_out(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    pending = [send(sender) for _ in range(4)]
+    told = [threading.Event() for _ in pending]
+    for one, event in zip(pending, told, strict=True):
+        one.when_known(event.set)
+    # Callers' own words: one within a poll, and one as the rest is told.
+    for one in pending[:3]:
+        one.when_known(_fail)
+    last(library).end_one(offset=0)
+    library.made.clear()
+    library.may_drop.set()
+    assert all(event.wait(SOON_S) for event in told)
+    assert [type(word(one)) for one in pending] == [Coordinates, *[RecordUnknown] * 3]
+    send(sender, b"after")
+    assert [one for one in library.sent if one != GONE] == [b"v"] * 4 + [b"after"]
+
+
+def _fail() -> None:
+    raise ZeroDivisionError("a caller's own fault")
+
+
+def test_a_sender_has_one_thread_however_many_threads_send(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    threads = [threading.Thread(target=send, args=[sender]) for _ in range(20)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(SOON_S)
+    assert len(library.sent) == 20
+    assert [one.name for one in threading.enumerate()].count(THREAD) == 1
+
+
+def test_a_child_of_a_fork_uses_no_producer_of_its_parent(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    pending = send(sender)
+    child = os.fork()
+    if child == 0:
+        os._exit(_what_a_child_finds(sender))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert library.sent == [b"v"]
+    last(library).end_one(offset=3)
+    assert pending.result() == Coordinates(TOPIC, 0, 3)
+
+
+def _what_a_child_finds(sender: ConfluentSender) -> int:
+    try:
+        send(sender)
+    except SenderClosed:
+        sender.close()
+        del sender
+        gc.collect()
+        return len(FakeSendingProducer.sent) - 1 + len(FakeSendingProducer.dropped_by)
+    return 9
