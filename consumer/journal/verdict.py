@@ -169,10 +169,15 @@ def gives_way(one: OwnRun, row: Row | None, worker_id: str) -> bool:
     """Whether a run that no child took is not written over the earlier run that stands there.
 
     Another worker has that one, and may be at its effect. A run of our own is over where we were
-    granted a later one.
+    granted a later one. After a failure the claim itself makes the same run once more, and waits
+    for another request of its key, which may have begun since.
     """
-    is_claimed = row is not None and row.state == JournalState.CLAIMED
-    return not one.is_begun and is_claimed and row is not None and row.owner != worker_id
+    if one.is_begun or row is None:
+        return False
+    if row.state == JournalState.FAILED:
+        is_next = row.generation + 1 == one.generation and row.voids == one.claim.voids
+        return row.resend and is_next
+    return row.state == JournalState.CLAIMED and row.owner != worker_id
 
 
 def _leads_on(row: Row, one: OwnRun) -> bool:

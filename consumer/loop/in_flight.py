@@ -261,6 +261,8 @@ class InFlight:
     def _not_begun(self, run: Run, delivery: Delivery) -> None:
         # No child acknowledged it, so it has not begun: asked for again, it is still ours.
         self.running.pop(run, None)
+        # As one that may have begun it would be written over a peer's run before it.
+        self.lost = [one for one in self.lost if one.run != run]
         self.lapsed.discard(run)
         if run in self.asking:
             self.running[run] = delivery

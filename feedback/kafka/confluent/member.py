@@ -111,6 +111,9 @@ class ConfluentMember:
                     ready = self._consumer.consume(max_records - 1, 0)
                     self._polled += ready
             lost.pop_all()
+        # Not where a message that was kept is handed out: that came before an outage, perhaps.
+        if any(one.error() is None for one in self._polled):
+            self._standing.is_up = True
         self._places.keep(self._polled)
         with closing(self._anew):
             kept = self._places.take_kept(max_records)
@@ -147,7 +150,6 @@ class ConfluentMember:
             return []
         if not self._places.may_hand_out(place):
             return []
-        self._standing.is_up = True
         try:
             record = record_of(message, self._anew.read)
         except KafkaFault as fault:

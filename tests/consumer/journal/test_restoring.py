@@ -11,6 +11,7 @@ from consumer.journal import (
     DISOWNED,
     DeadEnd,
     EffectMark,
+    Finish,
     FinishKind,
     Journal,
     JournalState,
@@ -210,6 +211,25 @@ def test_a_lost_run_that_no_child_took_hides_no_end_of_an_earlier_one_where_it_g
     open_journal("peer").apply(claims=[claim(name)])
     (row,) = journal.apply(own_runs=[own(name), _untaken(name)]).restored
     assert (row.generation, row.state) == (1, "SUCCEEDED")
+
+
+def test_a_lost_run_that_no_child_took_after_a_failure_waits_for_another_request_of_its_key(
+    journal: Journal, open_journal: OpenJournal
+) -> None:
+    name, other = new_id(), new_id()
+    failed = Finish(name, 1, "FAILED", "NOT_NOW", None, None, resend=True)
+    journal.apply(claims=[claim(name)._replace(order_key="k")])
+    journal.apply(finishes=[failed])
+    # We had reopened it, and the database has forgotten that: the key is free for a peer.
+    peer = open_journal("peer")
+    assert kinds(peer.apply(claims=[claim(other)._replace(order_key="k")])) == [RUN]
+    again = claim(name, attempt=2)._replace(order_key="k")
+    ours = _untaken(name)._replace(claim=again)
+    applied = journal.apply(claims=[again], own_runs=[ours], tried=[name])
+    assert (kinds(applied), applied.restored) == ([VerdictKind.HELD], ())
+    peer.apply(finishes=[Finish(other, 1, "SUCCEEDED", None, None, None, resend=False)])
+    applied = journal.apply(claims=[again], own_runs=[ours], tried=[name])
+    assert (kinds(applied), row_of(applied).generation) == ([RUN], 2)
 
 
 @pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.CLAIMED])

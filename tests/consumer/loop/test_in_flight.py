@@ -207,3 +207,10 @@ def test_a_first_run_that_no_child_took_needs_no_row_of_its_own() -> None:
     kept.running[first] = kept.running.pop(RUN)
     kept.hear(ChildDied(7, "killed", (), (job("payments", request_id="a", generation=1),)))
     assert (kept.unbegun, [*kept.granted_again(kept.claiming)]) == ({first}, [])
+
+
+def test_a_lost_run_that_no_child_took_is_no_longer_written_again_as_one_that_began() -> None:
+    kept = held(EffectKind.MARKED, InDoubtPolicy.PARK, doubtful=False)
+    kept.lost += [kept.own_run(RUN), OwnRun(mapping.claim(delivery("b")), 1, False, None)]
+    kept.hear(ChildDied(7, "killed", (), (job("payments", request_id="a", generation=2),)))
+    assert [one.request_id for one in kept.lost] == ["b"]

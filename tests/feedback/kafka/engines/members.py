@@ -12,6 +12,7 @@ from kafka import KafkaProducer
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.confluent import connection, topic_counts
 from feedback.kafka.engines import engine_of
+from feedback.kafka.errors import KafkaFault
 from feedback.kafka.member import GroupMember, PartitionOwner
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
@@ -60,12 +61,17 @@ class Told:
         """Poll once."""
         return self.member.poll(POLL_S if timeout_s is None else timeout_s, max_records=MOST)
 
-    def read(self, count: int) -> list[Record]:
-        """Poll until so many records came."""
+    def read(self, count: int, *, after_outage: bool = False) -> list[Record]:
+        """Poll until so many records came.
+
+        Args:
+            after_outage: a poll may still say that a question of before had no answer.
+        """
         found: list[Record] = []
 
         def is_all() -> bool:
-            found.extend(self.poll())
+            with suppress(*([KafkaFault] if after_outage else [])):
+                found.extend(self.poll())
             return len(found) >= count
 
         eventually(is_all, timeout_s=LIMIT_S)

@@ -51,7 +51,7 @@ def test_each_call_ends_in_time_and_says_so(mortal: Ground, told: Told, name: st
         told.member.seek({place: 0})
         assert told.poll() == []
     mortal.write(name, [b"after"])
-    assert [one.value for one in told.read(1)] == [b"after"]
+    assert [one.value for one in told.read(1, after_outage=True)] == [b"after"]
     eventually(lambda: told.poll() == [] and told.member.is_coordinated(), timeout_s=LIMIT_S)
     told.member.commit({place: 1})
     assert told.member.committed([place]) == {place: 1}
