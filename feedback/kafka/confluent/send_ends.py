@@ -10,8 +10,10 @@ may be of a second one, and says nothing of the first.
 
 A batch is refused whole: none of its records is stored, also those that the broker would take.
 
-That a right is missing librdkafka also says of a topic's description (`rd_kafka_topic_set_error`),
-to records that wait for another try as well. So that one needs a second look, which is not here.
+That a right is missing librdkafka also says of a topic's description, and to all other records of
+a topic that wait for another try, when a broker has said it of one (`rd_kafka_topic_set_error`). So
+it is believed of a record alone that had no other one of its topic beside it, after a second look,
+which is not here.
 
 An idempotent producer tries again by itself, so its refusals are of no certain try.
 """

@@ -181,12 +181,13 @@ class ConfluentSender:
         with self._locked_until(until_s):
             if self._closing.is_set():
                 raise SenderClosed(CLOSED)
-            if self._connection is not None and self._connection.is_ending:
-                self._await_end_of(self._connection, until_s)
-                self._connection = None
-            if self._connection is None:
-                self._connection = self._connect(until_s)
+            # A closing that did not get the lock may take the attribute away at any moment.
             found = self._connection
+            if found is not None and found.is_ending:
+                self._await_end_of(found, until_s)
+                found = None
+            if found is None:
+                self._connection = found = self._connect(until_s)
         if self._closing.is_set():
             # A closing that did not wait for us did not see it.
             found.end(0.0)

@@ -27,6 +27,8 @@ from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault
 from feedback.kafka.confluent.acknowledged_offsets import AcknowledgedOffsets
 from feedback.kafka.confluent.connection import connection
+from feedback.kafka.confluent.faults import words_of
+from feedback.kafka.confluent.lone_records import LoneRecords
 from feedback.kafka.confluent.pending_record import ConfluentPending, End
 from feedback.kafka.confluent.send_ends import (
     TOO_LARGE,
@@ -79,6 +81,7 @@ class SendingConnection:
         self._standing = Standing(settings)
         self._asking: threading.Thread | None = None
         self._pending: set[ConfluentPending] = set()
+        self._lone = LoneRecords()
         self._offsets = AcknowledgedOffsets()
         # Records that Kafka has refused for want of a right, each with the error.
         self._forbidden: list[tuple[ConfluentPending, Any]] = []
@@ -87,6 +90,7 @@ class SendingConnection:
         self._changed = threading.Condition(threading.Lock())
         self._users = 0
         self._end_s: float | None = None
+        self._why_over = "the sender was closed meanwhile"
         self._is_told = threading.Event()
         self.is_gone = threading.Event()
         self.known: set[str] = set()
@@ -119,7 +123,7 @@ class SendingConnection:
             KafkaException: no broker answers.
             TopicAway: this connection has ended.
         """
-        with self._lent():
+        with self._lent(monotonic_s() + timeout_s):
             return self._producer.list_topics(name, timeout=timeout_s).topics.get(name)
 
     def hand_over(
@@ -138,12 +142,13 @@ class SendingConnection:
             if self.is_ending:
                 raise self._ended()
             self._pending.add(pending)
+            self._lone.begin(topic)
             try:
                 self._producer.produce(
                     topic, value=value, key=key, headers=headers, on_delivery=pending.hear
                 )
             except BaseException:
-                self._pending.discard(pending)
+                self._forget(pending)
                 raise
         finally:
             self._changed.release()
@@ -160,7 +165,10 @@ class SendingConnection:
             found.append(self._standing.why_away(since_s=since_s))
 
         asking = threading.Thread(target=ask, name="onceward-listener", daemon=True)
-        asking.start()
+        try:
+            asking.start()
+        except RuntimeError:  # there is no thread left
+            return Away("", self._fault_since(since_s))
         asking.join(max(0.0, until_s - monotonic_s()))
         return found[0] if found else Away("", self._fault_since(since_s))
 
@@ -186,11 +194,15 @@ class SendingConnection:
         self._thread.join(max(0.0, min(CLOSE_GRACE_S, until_s - monotonic_s())))
 
     @contextmanager
-    def _lent(self) -> Iterator[None]:
-        with self._changed:
+    def _lent(self, until_s: float) -> Iterator[None]:
+        if not self._changed.acquire(timeout=max(0.0, until_s - monotonic_s())):
+            raise self._ended()
+        try:
             if self.is_ending:
                 raise self._ended()
             self._users += 1
+        finally:
+            self._changed.release()
         try:
             yield
         finally:
@@ -217,9 +229,10 @@ class SendingConnection:
         if self._producer is None:
             return
         try:
+            self._serve()
+        except KafkaException as error:
             # Raised by a poll: librdkafka has given the producer up (a fatal error).
-            with suppress(KafkaException):
-                self._serve()
+            self._why_over = words_of(error.args[0])
         finally:
             try:
                 self._tell_the_rest()
@@ -238,7 +251,7 @@ class SendingConnection:
         with self._changed:
             # From now on nothing is handed over.
             self.end(0.0)
-        told = RecordUnknown("Kafka did not acknowledge: the sender was closed meanwhile")
+        told = RecordUnknown(f"Kafka did not acknowledge: {self._why_over}")
         try:
             # Each is told, whatever a caller's own words to another one raise.
             with ExitStack() as ends:
@@ -256,7 +269,7 @@ class SendingConnection:
         self.is_gone.set()
 
     def _ask_about_forbidden(self, timeout_s: float) -> None:
-        """End the records that were refused for want of a right.
+        """End the records that were refused for want of a right, each alone of its topic.
 
         librdkafka tells this of the broker's answer to a record, and of a topic's description,
         which may have come between two tries. If Kafka describes the topic it was the former.
@@ -267,7 +280,7 @@ class SendingConnection:
             topic = pending.topic
             if topic not in described:
                 described[topic] = self._is_described(topic, timeout_s)
-            self._pending.discard(pending)
+            self._forget(pending)
             tell = forbidden if described[topic] else unknown
             pending.finish(tell(error, self._settings, topic))
 
@@ -289,12 +302,18 @@ class SendingConnection:
             # The topic may be gone, or elsewhere: the next send asks.
             self.known.discard(pending.topic)
             certain = not self._plan.durability.is_idempotent and is_certain(after_s)
-            if certain and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            is_forbidden = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+            if certain and is_forbidden and self._lone.is_alone(pending.topic):
                 self._forbidden.append((pending, error))
                 return None
             end = end_of_failed(error, self._settings, pending.topic, is_first_try=certain)
-        self._pending.discard(pending)
+        self._forget(pending)
         return end
+
+    def _forget(self, pending: ConfluentPending) -> None:
+        if pending in self._pending:
+            self._pending.discard(pending)
+            self._lone.end(pending.topic)
 
     def _note_batch(self, error: Any, message: Any) -> None:
         """Note a topic of which two records in a row were too large: they may have been a batch."""
@@ -328,4 +347,6 @@ class SendingConnection:
                 name="onceward-certificate",
                 daemon=True,
             )
-            self._asking.start()
+            # Where there is no thread left the reason is not known, and no record suffers.
+            with suppress(RuntimeError):
+                self._asking.start()

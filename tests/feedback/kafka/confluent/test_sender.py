@@ -163,6 +163,27 @@ def _raise_away(*_: object, **__: object) -> None:
     raise away()
 
 
+@pytest.mark.parametrize("ends_first", [True, False])
+def test_a_right_that_is_missing_says_nothing_of_a_record_beside_which_another_was_refused(
+    library: type[FakeSendingProducer], make: Make, ends_first: bool
+) -> None:
+    sender = make()
+    send(sender)
+    fake = last(library)
+    fake.end_one(offset=0)
+    # The leader has stored one and resigned; the error of the other one is told to both.
+    pending = [send(sender), send(sender)]
+    order = pending if ends_first else pending[::-1]
+    for one in order:
+        if not ends_first:
+            fake.queue.reverse()
+        fake.end_one(FORBIDDEN)
+        assert isinstance(word(one), RecordUnknown)
+    alone = send(sender)
+    fake.end_one(FORBIDDEN)
+    assert isinstance(word(alone), TopicForbidden)
+
+
 @pytest.mark.parametrize(
     "error", [BufferError("full"), TypeError("odd"), ValueError("odd"), away()], ids=repr
 )
