@@ -18,6 +18,23 @@ def is_legal(name: str) -> bool:
     return bool(_NAME.match(name)) and name not in {".", ".."}
 
 
+def fault_of_record(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
+) -> str | None:
+    """Return why nobody takes such a record; None where that depends on its size alone.
+
+    >>> fault_of_record(None, None, []), fault_of_record(None, b"v", [])
+    ('Need at least one: key or value', None)
+    """
+    parts = [one for one in (key, value) if one is not None]
+    if not parts:
+        return "Need at least one: key or value"
+    parts += [content for _, content in headers]
+    if not all(isinstance(one, bytes) for one in parts):
+        return "a key, a value or a header is not of bytes"
+    return None
+
+
 def size_of(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]) -> int:
     """Return how many bytes count for a record, at most: as many as with all engines.
 

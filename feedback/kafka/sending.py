@@ -6,12 +6,16 @@ know that nothing goes out any more. A broker in memory has senders of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from feedback.clock import monotonic_s
+from feedback.errors import KafkaUnavailable
 from feedback.kafka.durability import Durability
-from feedback.kafka.send_errors import RecordNotSent
+from feedback.kafka.send_errors import RecordNotSent, TopicAway, TopicUnsafe
 
 # A record times out inside the producer a moment after its sender has learned it.
 CLOSE_GRACE_S = 0.5
@@ -42,6 +46,45 @@ class Safety(Protocol):
         Raises:
             KafkaUnavailable: Kafka did not answer.
         """
+
+
+def require_safe(safety: Safety | None, topic: str, until_s: float) -> None:
+    """Return if a topic keeps acknowledged records, or nobody asks for that.
+
+    Args:
+        until_s: monotonic time until which Kafka may answer.
+
+    Raises:
+        TopicUnsafe: it does not.
+        TopicAway: Kafka did not answer.
+    """
+    if safety is None or safety.knows(topic):
+        return
+    try:
+        fault = safety.fault(topic, until_s=until_s)
+    except KafkaUnavailable as error:
+        raise TopicAway(str(error)).because(error.fault) from error
+    if fault is not None:
+        raise TopicUnsafe(fault)
+
+
+@contextmanager
+def locked_until(lock: threading.Lock, until_s: float, *, address: str) -> Iterator[None]:
+    """Hold the lock of a sender's connection.
+
+    Args:
+        until_s: monotonic time until which it is waited for.
+        address: Kafka's, for the error.
+
+    Raises:
+        TopicAway: another caller has it for that long.
+    """
+    if not lock.acquire(timeout=max(0.0, until_s - monotonic_s())):
+        raise TopicAway(f"Kafka at {address} is away: no connection in time")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class SendingPlan(NamedTuple):

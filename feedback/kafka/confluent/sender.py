@@ -17,20 +17,17 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
 from feedback.clock import monotonic_s
-from feedback.errors import KafkaUnavailable
 from feedback.kafka.confluent.faults import ABSENT, fault_of, words_of
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.send_ends import forbidden, refused
 from feedback.kafka.confluent.sending_connection import SendingConnection
 from feedback.kafka.confluent.single_sends import SingleSends
-from feedback.kafka.record_limits import is_legal, size_of
+from feedback.kafka.record_limits import fault_of_record, is_legal, size_of
 from feedback.kafka.send_errors import (
     KafkaAway,
     OutOfTime,
@@ -38,9 +35,8 @@ from feedback.kafka.send_errors import (
     SenderClosed,
     TopicAway,
     TopicUnknown,
-    TopicUnsafe,
 )
-from feedback.kafka.sending import CLOSE_GRACE_S, CLOSED, SendingPlan
+from feedback.kafka.sending import CLOSE_GRACE_S, CLOSED, SendingPlan, locked_until, require_safe
 from feedback.settings.settings import KafkaSection
 
 FORKED = "the sender was used before a fork: make one per process, after the fork"
@@ -95,7 +91,7 @@ class ConfluentSender:
         connection = self._connected(until_s)
         if topic not in connection.known:
             self._learn(connection, topic, until_s)
-        self._require_safe(topic, until_s)
+        require_safe(self._plan.safety, topic, until_s)
 
         def give() -> ConfluentPending:
             return connection.hand_over(topic, key, value, headers, deadline_s=until_s)
@@ -143,12 +139,8 @@ class ConfluentSender:
     ) -> None:
         if not is_legal(topic):
             raise RecordNotSent(f"Kafka refused the record: no topic can be called {topic!r}")
-        if key is None and value is None:
-            raise RecordNotSent("Need at least one: key or value")
-        parts = [one for one in (key, value) if one is not None]
-        parts += [content for _, content in headers]
-        if not all(isinstance(one, bytes) for one in parts):
-            raise RecordNotSent("a key, a value or a header is not of bytes")
+        if (fault := fault_of_record(key, value, headers)) is not None:
+            raise RecordNotSent(fault)
         if not all(isinstance(name, str) for name, _ in headers):
             raise RecordNotSent("a header's name is no text")
         if any("\0" in name for name, _ in headers):
@@ -161,24 +153,13 @@ class ConfluentSender:
         if size > self._plan.max_request_bytes:
             raise RecordNotSent(f"the record is larger than {self._plan.max_request_bytes} bytes")
 
-    def _require_safe(self, topic: str, until_s: float) -> None:
-        safety = self._plan.safety
-        if safety is None or safety.knows(topic):
-            return
-        try:
-            fault = safety.fault(topic, until_s=until_s)
-        except KafkaUnavailable as error:
-            raise TopicAway(str(error)).because(error.fault) from error
-        if fault is not None:
-            raise TopicUnsafe(fault)
-
     def _connected(self, until_s: float) -> SendingConnection:
         found = self._connection
         if found is not None and found.pid != os.getpid():
             raise SenderClosed(FORKED)
         if found is not None and not found.is_ending:
             return found
-        with self._locked_until(until_s):
+        with locked_until(self._lock, until_s, address=self.address):
             if self._closing.is_set():
                 raise SenderClosed(CLOSED)
             # A closing that did not get the lock may take the attribute away at any moment.
@@ -200,15 +181,6 @@ class ConfluentSender:
             raise TopicAway(f"Kafka at {self.address} is away: earlier records are still under way")
         if self._ends_with_us is not None:
             self._ends_with_us.detach()
-
-    @contextmanager
-    def _locked_until(self, until_s: float) -> Iterator[None]:
-        if not self._lock.acquire(timeout=max(0.0, until_s - monotonic_s())):
-            raise TopicAway(f"Kafka at {self.address} is away: no connection in time")
-        try:
-            yield
-        finally:
-            self._lock.release()
 
     def _connect(self, until_s: float) -> SendingConnection:
         try:

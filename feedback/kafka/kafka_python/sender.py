@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 from kafka import KafkaProducer
@@ -25,7 +24,6 @@ import feedback.kafka.kafka_python.records
 import feedback.kafka.kafka_python.retries
 import feedback.kafka.kafka_python.sockets  # noqa: F401 - these mend kafka-python for this process
 from feedback.clock import monotonic_s
-from feedback.errors import KafkaUnavailable
 from feedback.kafka.durability import PLAIN, Durability
 from feedback.kafka.kafka_python.failures import fault_lost, why_lost
 from feedback.kafka.kafka_python.faults import fault_of, in_words
@@ -38,9 +36,8 @@ from feedback.kafka.send_errors import (
     SenderClosed,
     TopicAway,
     TopicUnknown,
-    TopicUnsafe,
 )
-from feedback.kafka.sending import CLOSE_GRACE_S, CLOSED, Safety
+from feedback.kafka.sending import CLOSE_GRACE_S, CLOSED, Safety, locked_until, require_safe
 from feedback.settings.settings import KafkaSection
 
 
@@ -111,8 +108,7 @@ class KafkaPythonSender:
                 # kafka-python would wait for the topic as long as for a whole send.
                 left_s = min(self._block_s, deadline_s - asked_s)
                 producer._wait_on_metadata(topic, max(0, int(left_s * 1000)))
-            if self._safety is not None and not self._safety.knows(topic):
-                self._require_safe(self._safety, topic, deadline_s)
+            require_safe(self._safety, topic, deadline_s)
             future = producer.send(topic, key=key, value=value, headers=headers)
         except MessageSizeTooLargeError as error:
             limit = self._max_request_bytes
@@ -146,14 +142,6 @@ class KafkaPythonSender:
             return False
         return self._safety is None or self._safety.knows(topic)
 
-    def _require_safe(self, safety: Safety, topic: str, deadline_s: float) -> None:
-        try:
-            fault = safety.fault(topic, until_s=deadline_s)
-        except KafkaUnavailable as error:
-            raise TopicAway(str(error)).because(error.fault) from error
-        if fault is not None:
-            raise TopicUnsafe(fault)
-
     def _replace(self, producer: KafkaProducer) -> None:
         """Let the next send make a new producer: this idempotent one is of no use any more."""
         if not self._durability.is_idempotent or self._producer is not producer:
@@ -176,7 +164,7 @@ class KafkaPythonSender:
         if self._producer is not None:
             return self._producer
         # The first thread connects; the others wait for it no longer than for Kafka itself.
-        with self._locked_until(deadline_s):
+        with locked_until(self._lock, deadline_s, address=self.address):
             if self._was_closed():
                 raise SenderClosed(CLOSED)
             if self._producer is None:
@@ -190,15 +178,6 @@ class KafkaPythonSender:
     def _was_closed(self) -> bool:
         # A closing that waited long enough for the lock goes on without it.
         return self._is_closed
-
-    @contextlib.contextmanager
-    def _locked_until(self, deadline_s: float) -> Iterator[None]:
-        if not self._lock.acquire(timeout=max(0.0, deadline_s - monotonic_s())):
-            raise TopicAway(f"Kafka at {self.address} is away: no connection in time")
-        try:
-            yield
-        finally:
-            self._lock.release()
 
     def _connect(self, deadline_s: float) -> KafkaProducer:
         timeout_ms = int(self._timeout_s * 1000)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import zlib
 
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.errors import KafkaUnavailable
 from feedback.kafka.errors import KafkaFault, TopicAbsent, TopicRefused
 from feedback.kafka.memory.broker import NOWHERE, MemoryBroker
 from feedback.kafka.memory.sent_record import MemoryPending
-from feedback.kafka.record_limits import is_legal, size_of
+from feedback.kafka.record_limits import fault_of_record, is_legal, size_of
 from feedback.kafka.send_errors import (
     KafkaAway,
     OutOfTime,
@@ -18,9 +17,8 @@ from feedback.kafka.send_errors import (
     TopicAway,
     TopicForbidden,
     TopicUnknown,
-    TopicUnsafe,
 )
-from feedback.kafka.sending import CLOSED, SendingPlan
+from feedback.kafka.sending import CLOSED, SendingPlan, require_safe
 from feedback.records.envelope import Record
 
 Headers = list[tuple[str, bytes]]
@@ -74,7 +72,7 @@ class KafkaInMemorySender:
         self._connect(until_s)
         if topic not in self._counts:
             self._counts[topic] = self._partitions(topic, until_s - monotonic_s())
-        self._require_safe(topic, until_s)
+        require_safe(self._plan.safety, topic, until_s)
         self._require_takeable(key, value, headers)
         number = self._partition_of(key, self._counts[topic])
         pending = MemoryPending(
@@ -161,24 +159,9 @@ class KafkaInMemorySender:
     def _away(self, kind: type[TopicAway], error: KafkaFault) -> TopicAway:
         return kind(f"Kafka at {self.address} is away: {error.words}").because(error.fault)
 
-    def _require_safe(self, topic: str, until_s: float) -> None:
-        safety = self._plan.safety
-        if safety is None or safety.knows(topic):
-            return
-        try:
-            fault = safety.fault(topic, until_s=until_s)
-        except KafkaUnavailable as error:
-            raise TopicAway(str(error)).because(error.fault) from error
-        if fault is not None:
-            raise TopicUnsafe(fault)
-
     def _require_takeable(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        if key is None and value is None:
-            raise RecordNotSent("Need at least one: key or value")
-        parts = [one for one in (key, value) if one is not None]
-        parts += [content for _, content in headers]
-        if not all(isinstance(one, bytes) for one in parts):
-            raise RecordNotSent("a key, a value or a header is not of bytes")
+        if (fault := fault_of_record(key, value, headers)) is not None:
+            raise RecordNotSent(fault)
         if size_of(key, value, headers) > self._plan.max_request_bytes:
             raise RecordNotSent(f"the record is larger than {self._plan.max_request_bytes} bytes")
 
