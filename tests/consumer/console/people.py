@@ -13,6 +13,7 @@ import httpx
 
 from consumer.console.people import ConsoleRole, line_of
 from feedback.settings.settings import Settings
+from tests.kit.no_authorities import NO_AUTHORITIES
 
 PASSWORD = "correct horse, battery staple"
 ROLES = {
@@ -42,7 +43,9 @@ class Browser:
     """A person's browser: its cookies, and what it sends with a form."""
 
     def __init__(self, console: httpx.Client, **headers: str) -> None:
-        self.http = httpx.Client(base_url=console.base_url, timeout=console.timeout)
+        self.http = httpx.Client(
+            base_url=console.base_url, timeout=console.timeout, verify=NO_AUTHORITIES
+        )
         self.http.headers.update(headers)
 
     def login(self, name: str, password: str = PASSWORD) -> httpx.Response:

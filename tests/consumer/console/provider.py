@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -36,6 +37,12 @@ def new_key(name: str = "first") -> RSAKey:
     return RSAKey.generate_key(2048, parameters={"kid": name})
 
 
+@cache
+def usual_key() -> RSAKey:
+    """Return the key of all providers of a test run: to make one takes 60 ms of processor."""
+    return new_key()
+
+
 @dataclass
 class Provider:
     """A provider whose people are logged in already.
@@ -58,7 +65,7 @@ class Provider:
         default_factory=lambda: {"email": "vera@shop.example", "email_verified": True}
     )
     metadata: dict[str, Any] = field(default_factory=dict)
-    key: RSAKey | ECKey | OKPKey = field(default_factory=new_key)
+    key: RSAKey | ECKey | OKPKey = field(default_factory=usual_key)
     published: list[RSAKey] = field(default_factory=list)
     strange_keys: list[Any] = field(default_factory=list)
     algorithm: str = "RS256"

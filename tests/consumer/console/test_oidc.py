@@ -24,6 +24,7 @@ from feedback.settings.settings import load
 from tests.consumer.console.conftest import Open
 from tests.consumer.console.people import Browser, lines
 from tests.consumer.console.provider import CLIENT_ID, CLIENT_SECRET, Provider, new_key, provider
+from tests.kit.no_authorities import NO_AUTHORITIES
 
 Visit = Callable[..., Browser]
 VERA = "vera@shop.example"
@@ -58,7 +59,7 @@ def visit(opened: Open, at: Provider, tmp_path: Path) -> Iterator[Visit]:
         yield made
 
 
-def go(browser: Browser, where: str = "/audit", *, verify: Any = True) -> httpx.Response:
+def go(browser: Browser, where: str = "/audit", *, verify: Any = NO_AUTHORITIES) -> httpx.Response:
     """Log in by the link of the login page, and return where the browser ends."""
     page = browser.http.get(f"/login?next={quote(where, safe='')}")
     link = f"/login/oidc?next={quote(where)}"
@@ -91,7 +92,7 @@ def test_the_cookie_between_is_of_this_login_alone(visit: Visit, at: Provider) -
     there = browser.http.get("/login/oidc")
     flags = {one.lower() for one in there.headers["set-cookie"].split("; ")[1:]}
     assert {"httponly", "samesite=lax", "path=/", "max-age=600"} <= flags
-    back = httpx.get(there.headers["location"]).headers["location"]
+    back = httpx.get(there.headers["location"], verify=NO_AUTHORITIES).headers["location"]
     # As a link of another site would have it: another browser, or another login of this one.
     with httpx.Client(base_url=browser.http.base_url) as stranger:
         assert stranger.get(back).status_code == 403

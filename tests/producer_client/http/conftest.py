@@ -25,6 +25,7 @@ from producer_client.http.serve import BoundedHttp
 from producer_client.http.starlette_app import app
 from tests.eventually import eventually
 from tests.kit.chromium import chromium
+from tests.kit.no_authorities import NO_AUTHORITIES
 from tests.producer_client.acting import Worker
 from tests.producer_client.records import records_of
 from tests.stack import Servers
@@ -65,7 +66,9 @@ class AppServer:
         eventually(lambda: self._server.started, timeout_s=LIMIT_S)
         scheme = "http" if certificate is None else "https"
         self.http = httpx.Client(
-            base_url=f"{scheme}://127.0.0.1:{self.address[1]}", timeout=LIMIT_S
+            base_url=f"{scheme}://127.0.0.1:{self.address[1]}",
+            timeout=LIMIT_S,
+            verify=NO_AUTHORITIES,
         )
 
     def stop(self) -> None:

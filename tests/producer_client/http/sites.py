@@ -27,6 +27,7 @@ from producer_client.http.django_urls import urls_of
 from producer_client.http.flask_blueprint import blueprint_of
 from producer_client.http.starlette_app import routes
 from producer_client.http.threads import PagesForThreads
+from tests.kit.no_authorities import NO_AUTHORITIES
 from tests.producer_client.http.conftest import LIMIT_S, AppServer, NamedByHeader
 
 # Where each application has the pages.
@@ -97,7 +98,8 @@ def wsgi_served(app: Any) -> Iterator[httpx.Client]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=LIMIT_S) as http:
+        at = f"http://127.0.0.1:{server.port}"
+        with httpx.Client(base_url=at, timeout=LIMIT_S, verify=NO_AUTHORITIES) as http:
             yield http
     finally:
         server.shutdown()
