@@ -63,6 +63,7 @@ def test_whatever_cannot_be_shown_is_named_with_its_frames(error: BaseException)
     assert "ResourceWarning ResourceWarning('left open')" in lines
 
 
+@pytest.mark.long
 def test_a_failure_that_cannot_be_shown_is_one_of_its_test_alone(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("from tests.conftest import pytest_runtest_makereport  # noqa: F401")
     pytester.makepyfile(
@@ -95,6 +96,7 @@ def test_b():
     )
 
 
+@pytest.mark.long
 def test_a_teardown_that_fails_alone_says_how_it_is_repeated(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("from tests.conftest import pytest_runtest_makereport  # noqa: F401")
     pytester.makepyfile(
@@ -131,6 +133,7 @@ from tests.conftest import (  # noqa: F401
 """
 
 
+@pytest.mark.long
 def test_in_another_process_any_text_is_told_and_the_test_that_ended_it(
     pytester: pytest.Pytester,
 ) -> None:

@@ -54,8 +54,16 @@ def test_once():
 """
 
 
-@pytest.mark.parametrize("lane", [0, 1])
-@pytest.mark.parametrize(("source", "code"), [(_FIXED, 0), (_ONCE, 0), (_ALWAYS, 1)])
+# Each run of the lanes walks the good way; one failure that repeats is enough beside it.
+@pytest.mark.parametrize(
+    ("source", "code", "lane"),
+    [
+        *(pytest.param(_FIXED, 0, lane, marks=pytest.mark.long) for lane in (0, 1)),
+        *(pytest.param(_ONCE, 0, lane, marks=pytest.mark.long) for lane in (0, 1)),
+        pytest.param(_ALWAYS, 1, 0, marks=pytest.mark.long),
+        (_ALWAYS, 1, 1),
+    ],
+)
 def test_a_failure_that_repeats_fails_the_run_in_whichever_lane(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -109,7 +117,9 @@ lanes.run()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_all_that_lanes_and_tests_have_started_ends_with_a_run_that_is_told_to_end(
     tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -140,6 +150,7 @@ def test_orphaned():
 """
 
 
+@pytest.mark.long
 def test_what_a_test_has_left_behind_is_no_zombie_when_it_ends(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"test_{name}.py").write_text(_ORPHANED)

@@ -28,6 +28,7 @@ def bench(servers: Servers, output: Path, *options: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.long
 def test_a_small_burst_leaves_a_row_and_a_table(servers: Servers, tmp_path: Path) -> None:
     options = "--burst 300 --rounds 1 --cases burst --only onceward-sqlite"
     ended = bench(servers, tmp_path, *options.split())

@@ -48,6 +48,7 @@ def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_the_list_names_every_fault_and_its_journal() -> None:
     done = chaos("--list")
 
@@ -55,6 +56,7 @@ def test_the_list_names_every_fault_and_its_journal() -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(ROWS)
 
 
+@pytest.mark.long
 def test_a_fault_that_is_not_there_is_a_wrong_usage() -> None:
     done = chaos("comet")
 
@@ -62,6 +64,7 @@ def test_a_fault_that_is_not_there_is_a_wrong_usage() -> None:
     assert "comet" in done.stderr
 
 
+@pytest.mark.long
 def test_without_servers_it_says_how_to_have_them(tmp_path: Path) -> None:
     done = chaos("none", "--output", str(tmp_path))
 
@@ -70,6 +73,7 @@ def test_without_servers_it_says_how_to_have_them(tmp_path: Path) -> None:
     assert not (tmp_path / "chaos.json").exists()
 
 
+@pytest.mark.long
 def test_the_table_of_the_last_run_is_printed_for_the_readme(tmp_path: Path) -> None:
     counts = dict.fromkeys(("ran_twice", "never_told", "told_wrongly", "in_doubt", "resent"), 0)
     row = {"fault": "none", "seed": 4, "journal": "sqlite", "requests": 3000, **counts}

@@ -39,9 +39,14 @@ def typed(line: str, folder: Path, programs: Path) -> subprocess.CompletedProces
 @pytest.mark.parametrize(
     "line",
     [
-        "onceward init --topic orders; echo $?",
-        "onceward-client send - < /dev/null; echo $?",
-        "echo y | onceward-dlq discard a --because b --config nowhere.toml 2>&1 | cat",
+        *(
+            pytest.param(line, marks=pytest.mark.long)
+            for line in (
+                "onceward init --topic orders; echo $?",
+                "onceward-client send - < /dev/null; echo $?",
+                "echo y | onceward-dlq discard a --because b --config nowhere.toml 2>&1 | cat",
+            )
+        ),
         "onceward-worker run --config nowhere.toml || echo it failed",
     ],
 )

@@ -144,7 +144,14 @@ def end_by_sigkill(up: Up) -> None:
     up.command.kill()
 
 
-@pytest.mark.parametrize("end", [end_by_ctrl_c, end_by_sigterm, end_by_sigkill])
+@pytest.mark.parametrize(
+    "end",
+    [
+        end_by_ctrl_c,
+        pytest.param(end_by_sigterm, marks=pytest.mark.long),
+        pytest.param(end_by_sigkill, marks=pytest.mark.long),
+    ],
+)
 def test_no_process_and_no_folder_stays_behind(end: Callable[[Up], None]) -> None:
     with stack_command("--only", "redis,postgres") as up:
         assert {"redis-server", "postgres"} <= up.names()
@@ -192,6 +199,7 @@ def test_only_what_is_not_given_is_started() -> None:
         assert servers.redis.startswith("redis://127.0.0.1:")
 
 
+@pytest.mark.long
 def test_a_broker_has_its_classes_and_features_from_the_files_beside_its_jars() -> None:
     install(["kafka"])
     write_classes()
@@ -207,6 +215,7 @@ def test_a_broker_has_its_classes_and_features_from_the_files_beside_its_jars() 
         assert one.get("finalized", (0, 0))[1] == one["supported"][1], name
 
 
+@pytest.mark.long
 def test_a_broker_starts_in_any_folder_and_language(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -246,8 +246,15 @@ def on_the_page(address: str) -> Iterator[OnCall]:
         yield one
 
 
-@pytest.mark.parametrize("kind", ["mouse", "touch"])
-@pytest.mark.parametrize("way", [(1, 3), (3, 1)], ids=["later", "earlier"])
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        ("mouse", (1, 3)),
+        ("touch", (3, 1)),
+        pytest.param("mouse", (3, 1), marks=pytest.mark.long),
+        pytest.param("touch", (1, 3), marks=pytest.mark.long),
+    ],
+)
 def test_a_drag_over_bars_leads_to_their_letters_and_to_their_redrive(
     on_the_page: OnCall, kind: str, way: tuple[int, int]
 ) -> None:

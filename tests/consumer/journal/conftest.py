@@ -74,7 +74,11 @@ def closing_all(make: Callable[..., Opened]) -> Iterator[Callable[..., Opened]]:
 def database(journal_url: str) -> Iterator[Database]:
     """Yield the database of a migrated journal."""
     migrated(journal_url)
-    engine = create_engine(journal_url, poolclass=NullPool)
+    # To begin a connection takes PostgreSQL longer than what most tests ask it.
+    is_sqlite = journal_url.startswith("sqlite")
+    engine = create_engine(
+        journal_url, **({"poolclass": NullPool} if is_sqlite else {"pool_pre_ping": True})
+    )
     yield Database(journal_url, engine)
     if engine.dialect.name == "postgresql":
         with engine.connect() as connection:
