@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from onceward.servers.ports import HOST
 
@@ -44,6 +44,23 @@ class Lie(Enum):
 WEIGHTS: dict[Lie, float] = dict.fromkeys(Lie, 1.0) | {Lie.TRUE: 60, Lie.LATE: 2, Lie.SILENCE: 0.5}
 
 
+class Answer(NamedTuple):
+    """An answer about one partition, on one of the link's connections.
+
+    Args:
+        error: the broker's, as the offset is.
+        told: the error and the offset that the client was told instead; None where it was told
+            nothing.
+    """
+
+    wire: int
+    partition: int
+    lie: Lie
+    error: int
+    offset: int
+    told: tuple[int, int] | None
+
+
 @dataclass(slots=True)
 class _Asked:
     lie: Lie
@@ -54,8 +71,8 @@ class _Asked:
 class _Wire:
     """One connection: what was asked, and the partitions of which a true answer was given."""
 
-    def __init__(self, client: socket.socket, server: socket.socket) -> None:
-        self.client, self.server = client, server
+    def __init__(self, number: int, client: socket.socket, server: socket.socket) -> None:
+        self.number, self.client, self.server = number, client, server
         self.asked: dict[bytes, _Asked] = {}
         self.true: set[bytes] = set()
 
@@ -75,6 +92,7 @@ class LyingLink:
     Attributes:
         told: how often each answer was given.
         weights: how often each is to be given, beside the others.
+        answers: all of them, in the order of each connection.
     """
 
     def __init__(self, upstream: str, *, seed: int = 1) -> None:
@@ -84,6 +102,7 @@ class LyingLink:
         self.address = f"{HOST}:{self._listener.getsockname()[1]}"
         self.told: Counter[Lie] = Counter()
         self.weights: dict[Lie, float] = {Lie.TRUE: 1}
+        self.answers: list[Answer] = []
         self._random = random.Random(seed)
         self._lock = threading.Lock()
         # Bodies of requests that were stored, and whose next try is to be refused.
@@ -123,7 +142,7 @@ class LyingLink:
                     client.close()
                     continue
                 server.settimeout(None)
-                wire = _Wire(client, server)
+                wire = _Wire(len(self._wires), client, server)
                 self._wires.append(wire)
                 self._start(self._pass_on, wire, True)
                 self._start(self._pass_on, wire, False)
@@ -162,11 +181,14 @@ class LyingLink:
         if asked is None:
             _send(wire.client, frame)
             return
+        true = frame
         match asked.lie:
             case Lie.CUT_AFTER:
+                self._note(wire, asked, true, None)
                 wire.cut()
                 return
             case Lie.SILENCE:
+                self._note(wire, asked, true, None)
                 return
             case Lie.LATE:
                 time.sleep(LATE_S)
@@ -179,7 +201,15 @@ class LyingLink:
                 pass
             case lie:
                 frame = _changed(frame, asked.version, lie)
+        self._note(wire, asked, true, frame)
         _send(wire.client, frame)
+
+    def _note(self, wire: _Wire, asked: _Asked, true: bytes, told: bytes | None) -> None:
+        partition = int.from_bytes(_partition(true, asked.version))
+        said = None if told is None else _said(told, asked.version)
+        self.answers.append(
+            Answer(wire.number, partition, asked.lie, *_said(true, asked.version), said)
+        )
 
     def _resigned(self, asked: _Asked, frame: bytes) -> bytes:
         """Say that there is another leader, and of the next try that it is too large."""
@@ -212,6 +242,13 @@ def _changed(frame: bytes, version: int, lie: Lie) -> bytes:
 def _partition(frame: bytes, version: int) -> bytes:
     at = _error_at(frame, version)
     return frame[at - 4 : at]
+
+
+def _said(frame: bytes, version: int) -> tuple[int, int]:
+    """Return the error and the offset of an answer."""
+    at = _error_at(frame, version)
+    error, offset = frame[at : at + 2], frame[at + 2 : at + 10]
+    return int.from_bytes(error, signed=True), int.from_bytes(offset, signed=True)
 
 
 def _with(frame: bytes, version: int, error: int, offset: int) -> bytes:

@@ -60,6 +60,7 @@ def test_no_word_on_a_record_is_false_whatever_the_broker_says(
     sender = ConfluentSender(settings, SendingPlan(TIMEOUT_S, 100_000, durability))
     words: dict[bytes, Word] = {}
     link.told.clear()
+    link.answers.clear()
     link.weights = dict(WEIGHTS)
     try:
         threads = [
@@ -78,7 +79,8 @@ def test_no_word_on_a_record_is_false_whatever_the_broker_says(
     kinds = Counter(type(word).__name__ for word in words.values())
     print(kinds, dict(link.told), len(stored))
     there = {*stored.values()}
-    assert [word for value, word in words.items() if _is_false(word, value, stored, there)] == []
+    false = [one for one in words.items() if _is_false(one[1], one[0], stored, there)]
+    assert [_evidence(*one, stored, link) for one in false] == []
     # All that can be said was said, and all lies were told.
     assert {Coordinates, RecordUnknown} <= {type(one) for one in words.values()}
     if not durability.is_idempotent:
@@ -91,6 +93,19 @@ def _is_false(
     if isinstance(word, Coordinates):
         return stored.get((word.partition, word.offset)) != value
     return isinstance(word, RecordNotSent) and value in there
+
+
+def _evidence(
+    value: bytes, word: Word, stored: dict[tuple[int, int], bytes | None], link: LyingLink
+) -> str:
+    """Return a false word, where its record is, and the answers that may have brought it about."""
+    places = [place for place, one in stored.items() if one == value]
+    told = [
+        f"#{number} {one}"
+        for number, one in enumerate(link.answers)
+        if not isinstance(word, Coordinates) or one.partition == word.partition
+    ]
+    return "\n".join([f"{word!r} of {len(value)} bytes, which is at {places}", *told])
 
 
 def _send_on(sender: ConfluentSender, topic: str, words: dict[bytes, Word], number: int) -> None:
