@@ -39,9 +39,16 @@ class Lie(Enum):
     RESIGNED_AND_REFUSED = auto()
     NO_OFFSET = auto()
     LOW_OFFSET = auto()
+    # No lies either: both wait until `free` is set.
+    REQUEST_HELD = auto()
+    ANSWER_HELD = auto()
 
 
-WEIGHTS: dict[Lie, float] = dict.fromkeys(Lie, 1.0) | {Lie.TRUE: 60, Lie.LATE: 2, Lie.SILENCE: 0.5}
+_HELD = (Lie.REQUEST_HELD, Lie.ANSWER_HELD)
+WEIGHTS: dict[Lie, float] = {
+    **dict.fromkeys(set(Lie) - {*_HELD}, 1.0),
+    **{Lie.TRUE: 60, Lie.LATE: 2, Lie.SILENCE: 0.5},
+}
 
 
 class Answer(NamedTuple):
@@ -69,7 +76,7 @@ class _Asked:
 
 
 class _Wire:
-    """One connection: what was asked, and the partitions of which a true answer was given."""
+    """One connection: what was asked, and the partitions of which a true offset was told."""
 
     def __init__(self, number: int, client: socket.socket, server: socket.socket) -> None:
         self.number, self.client, self.server = number, client, server
@@ -93,6 +100,8 @@ class LyingLink:
         told: how often each answer was given.
         weights: how often each is to be given, beside the others.
         answers: all of them, in the order of each connection.
+        holds: set when a request or an answer is held.
+        free: set by a test, when it is held no longer.
     """
 
     def __init__(self, upstream: str, *, seed: int = 1) -> None:
@@ -103,6 +112,7 @@ class LyingLink:
         self.told: Counter[Lie] = Counter()
         self.weights: dict[Lie, float] = {Lie.TRUE: 1}
         self.answers: list[Answer] = []
+        self.holds, self.free = threading.Event(), threading.Event()
         self._random = random.Random(seed)
         self._lock = threading.Lock()
         # Bodies of requests that were stored, and whose next try is to be refused.
@@ -121,6 +131,7 @@ class LyingLink:
         trace: TracebackType | None,
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
+        self.free.set()
         for wire in self._wires:
             wire.cut()
         for thread in self._threads:
@@ -169,7 +180,13 @@ class LyingLink:
             if asked.lie is Lie.CUT_BEFORE:
                 wire.cut()
                 return
+            if asked.lie is Lie.REQUEST_HELD:
+                self._hold()
         _send(wire.server, frame)
+
+    def _hold(self) -> None:
+        self.holds.set()
+        self.free.wait(CONNECT_LIMIT_S)
 
     def _lie(self) -> Lie:
         with self._lock:
@@ -192,12 +209,18 @@ class LyingLink:
                 return
             case Lie.LATE:
                 time.sleep(LATE_S)
+            case Lie.REQUEST_HELD:
+                pass
+            case Lie.ANSWER_HELD:
+                self._hold()
             case Lie.RESIGNED_AND_REFUSED:
                 frame = self._resigned(asked, frame)
             case Lie.TRUE:
-                wire.true.add(_partition(frame, asked.version))
+                # A refusal tells no offset.
+                if not _said(frame, asked.version)[0]:
+                    wire.true.add(_partition(frame, asked.version))
             case Lie.LOW_OFFSET if _partition(frame, asked.version) not in wire.true:
-                # A producer's first answer is all that is known of a partition.
+                # The first offset that a producer hears is all that is known of a partition.
                 pass
             case lie:
                 frame = _changed(frame, asked.version, lie)
