@@ -89,9 +89,7 @@ def locked_until(lock: threading.Lock, until_s: float, *, address: str) -> Itera
         lock.release()
 
 
-def tell_of_end(
-    tell: Callable[[], None], *, contained: type[BaseException] = Exception
-) -> None:
+def tell_of_end(tell: Callable[[], None], *, contained: type[BaseException] = Exception) -> None:
     """Call a caller's function that hears of the end of its record.
 
     Args:

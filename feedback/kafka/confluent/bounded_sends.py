@@ -1,8 +1,8 @@
 """Topics of which few bytes are under way at once, since larger batches were refused as too large.
 
-librdkafka fills a batch up to `BATCH_BYTES`, whatever a topic takes. A topic that takes less refuses
-a batch of records each of which it would take alone, and Kafka refuses a batch whole. No setting of
-librdkafka's bounds the batches of one topic, so the bytes under way do: no batch has more.
+librdkafka fills a batch up to `BATCH_BYTES`, whatever a topic takes. A topic that takes less
+refuses a batch of records each of which it would take alone, and Kafka refuses a batch whole. No
+setting bounds the batches of one topic, so the bytes under way do: no batch has more.
 
 - A refused record that is larger than its topic's bound was alone in its batch. It says nothing
   about batches, so records that no topic of that size takes make nothing slower.

@@ -46,8 +46,10 @@ class Lie(Enum):
 
 _HELD = (Lie.REQUEST_HELD, Lie.ANSWER_HELD)
 WEIGHTS: dict[Lie, float] = {
-    **dict.fromkeys(set(Lie) - {*_HELD}, 1.0),
-    **{Lie.TRUE: 60, Lie.LATE: 2, Lie.SILENCE: 0.5},
+    **dict.fromkeys([one for one in Lie if one not in _HELD], 1.0),
+    Lie.TRUE: 60,
+    Lie.LATE: 2,
+    Lie.SILENCE: 0.5,
 }
 
 

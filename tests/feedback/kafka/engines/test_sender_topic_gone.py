@@ -71,10 +71,10 @@ def sender(
     opened.close()
 
 
-@pytest.mark.parametrize("is_made_anew", [False, True], ids=["gone", "anew"])
+@pytest.mark.parametrize("made_anew", ["never", "before they go out", "after"])
 @pytest.mark.parametrize("held", [Lie.REQUEST_HELD, Lie.ANSWER_HELD], ids=["asked", "answered"])
 def test_no_word_is_false_on_records_that_wait_while_their_topic_is_deleted(
-    link: LyingLink, sender: KafkaSender, topic: str, held: Lie, is_made_anew: bool
+    link: LyingLink, sender: KafkaSender, topic: str, held: Lie, made_anew: str
 ) -> None:
     words: dict[bytes, Word] = {b"0": _word(sender, topic, b"0")}
     assert isinstance(words[b"0"], Coordinates)
@@ -85,19 +85,22 @@ def test_no_word_is_false_on_records_that_wait_while_their_topic_is_deleted(
     pending |= {value: _sent(sender, topic, value) for value in WAITING}
     before = _places(link, topic)
     _delete(link, topic)
-    if is_made_anew:
+    if made_anew == "before they go out":
         _make(link, topic)
     link.free.set()
+    if made_anew == "after":
+        _make(link, topic)
 
     def hear() -> None:
         words.update({value: _end_of(one) for value, one in pending.items()})
 
     in_time(hear, limit_s=TIMEOUT_S + SLACK_S)
     # Whatever it was told before, the sender finds out, and goes on.
-    _send_until(Coordinates if is_made_anew else TopicAway, sender, topic, words)
+    is_there = made_anew != "never"
+    _send_until(Coordinates if is_there else TopicAway, sender, topic, words)
     sender.close()
     # Nothing goes out any more: this is all that ever gets into the topic.
-    now = _places(link, topic) if is_made_anew else {}
+    now = _places(link, topic) if is_there else {}
     print({value: type(word).__name__ for value, word in words.items()}, before, now)
     assert not [value for value, word in words.items() if _is_false(value, word, before, now)]
 
