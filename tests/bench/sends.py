@@ -120,18 +120,21 @@ def _measured(servers: Servers, name: str, by: str, way: Way, count: int) -> Row
     after = Reading.take(meters, {})
     spent = cost(before, after)
     seconds = after.at_s - before.at_s
-    took_ms = [percentile(sent.seconds, part) * 1000 if sent.seconds else None for part in (50, 99)]
-    cpu_ms = spent.cpu_s["own"] * 1000 / count
     return Row(
-        name,
-        by,
-        count,
-        count / seconds,
-        cpu_ms,
-        *took_ms,
+        way=name,
+        by=by,
+        sends=count,
+        sends_per_s=count / seconds,
+        cpu_ms=spent.cpu_s["own"] * 1000 / count,
+        p50_ms=_percentile_ms(sent.seconds, 50),
+        p99_ms=_percentile_ms(sent.seconds, 99),
         threads=sent.threads,
         other_cpu_percent=spent.other_cpu_percent,
     )
+
+
+def _percentile_ms(seconds: Sequence[float], percent: float) -> float | None:
+    return percentile(seconds, percent) * 1000 if seconds else None
 
 
 def _threads(settings: Settings, count: int, *, threads: int) -> Sent:

@@ -74,8 +74,8 @@ def test_no_word_on_a_record_is_false_whatever_the_broker_says(
     print(kinds, dict(link.told), len(stored))
     there = {*stored.values()}
     false = [one for one in words.items() if _is_false(one[1], one[0], stored, there)]
-    for one in false:
-        print(_evidence(*one, stored, link))
+    for value, word in false:
+        print(_evidence(value, word, stored, link))
     assert [word for _, word in false] == []
     # All that can be said was said, and all lies were told.
     assert {Coordinates, RecordUnknown} <= {type(one) for one in words.values()}
