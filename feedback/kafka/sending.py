@@ -16,7 +16,9 @@ from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.durability import Durability
 from feedback.kafka.send_errors import RecordNotSent, TopicAway, TopicUnsafe
+from feedback.logs import EventLog
 
+log = EventLog("onceward.kafka")
 # A record times out inside the producer a moment after its sender has learned it.
 CLOSE_GRACE_S = 0.5
 CLOSED = "the client is closed: make a new one"
@@ -87,6 +89,19 @@ def locked_until(lock: threading.Lock, until_s: float, *, address: str) -> Itera
         lock.release()
 
 
+def tell_of_end(tell: Callable[[], None], *, contained: type[BaseException] = Exception) -> None:
+    """Call a caller's function that hears of the end of its record.
+
+    Args:
+        contained: the errors that end here, with a line in the log: those of one caller are none
+            of another's.
+    """
+    try:
+        tell()
+    except contained as error:
+        log.raised("send.tell_failed", error)
+
+
 class SendingPlan(NamedTuple):
     """How a sender sends.
 
@@ -118,7 +133,10 @@ class PendingRecord(Protocol):
         """
 
     def when_known(self, tell: Callable[[], None]) -> None:
-        """Call `tell`, in a thread of the producer, when `result` returns at once."""
+        """Call `tell`, in a thread of the producer, when `result` returns at once.
+
+        An error that it raises is logged, and touches no record.
+        """
 
     async def ending(self) -> Coordinates:
         """Return `result`, for callers that may block."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
 from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault
 from feedback.kafka.send_errors import RecordNotSent, RecordUnknown
-from feedback.kafka.sending import Coordinates
+from feedback.kafka.sending import Coordinates, tell_of_end
 
 End = Coordinates | RecordNotSent | RecordUnknown
 
@@ -20,6 +20,8 @@ class ConfluentPending:
 
     Args:
         topic: where it goes.
+        size: its bytes as a batch of its own, at most.
+        bound: larger ones of its topic are in no batch with others, and no batch has more bytes.
         deadline_s: monotonic time until which its result is awaited.
         judge: returns the end for librdkafka's error or message, and the seconds since this was
             made; None where it is told later.
@@ -34,6 +36,8 @@ class ConfluentPending:
         "_judge",
         "_tells",
         "_why",
+        "bound",
+        "size",
         "topic",
     )
 
@@ -42,10 +46,12 @@ class ConfluentPending:
         topic: str,
         deadline_s: float,
         *,
+        size: int,
+        bound: float,
         judge: Callable[[ConfluentPending, Any, Any, float], End | None],
         why: Callable[[float], SecurityFault | None],
     ) -> None:
-        self.topic = topic
+        self.topic, self.size, self.bound = topic, size, bound
         self._began_s = monotonic_s()
         self._deadline_s = deadline_s
         self._judge = judge
@@ -71,15 +77,14 @@ class ConfluentPending:
         self._end = end
         self._is_known.release()
         if self._tells:
-            self._tell()
+            # Whatever one raises, the thread goes on for the records of others.
+            self._tell(BaseException)
 
-    def _tell(self) -> None:
+    def _tell(self, contained: type[BaseException]) -> None:
         # Whoever takes one out calls it: the thread that adds it, or the one that ends the record.
-        # Each is called, whatever another one raises.
-        with ExitStack() as calls:
-            while self._tells:
-                with suppress(IndexError):
-                    calls.callback(self._tells.pop())
+        while self._tells:
+            with suppress(IndexError):
+                tell_of_end(self._tells.pop(), contained=contained)
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether its result is known, waiting for it at most so long."""
@@ -107,7 +112,8 @@ class ConfluentPending:
         """Call `tell`, in a thread of the producer, when `result` returns at once."""
         self._tells.append(tell)
         if self._end is not None:
-            self._tell()
+            # An interrupt is of the caller's own thread.
+            self._tell(Exception)
 
     async def ending(self) -> Coordinates:
         """Return `result`, for callers that may block."""

@@ -4,8 +4,8 @@ It behaves as kafka-python's (`feedback.kafka.kafka_python.sender`), but for the
 - Without idempotence a record is tried once: if the connection breaks before the acknowledgement,
   its end is unknown at once. kafka-python would try again until `send_timeout_s`.
 - A batch that a broker refuses is not sent again record by record, so no record is overtaken by
-  later ones of its key: all of it is certainly not sent. From then on the records of that topic are
-  sent one at a time.
+  later ones of its key: all of it is certainly not sent. From then on fewer bytes of that topic are
+  under way at once.
 - After a send that failed its topic is asked for again. While Kafka is away, the next record is
   certainly not sent, where kafka-python would take it and call it unknown.
 - An idempotent producer goes on after an unknown outcome. It is replaced once librdkafka has given
@@ -22,11 +22,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from feedback.clock import monotonic_s
+from feedback.kafka.confluent.bounded_sends import BoundedSends
 from feedback.kafka.confluent.faults import ABSENT, fault_of, words_of
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.send_ends import forbidden, refused
 from feedback.kafka.confluent.sending_connection import SendingConnection
-from feedback.kafka.confluent.single_sends import SingleSends
 from feedback.kafka.record_limits import fault_of_record, is_legal, size_of
 from feedback.kafka.send_errors import (
     KafkaAway,
@@ -60,7 +60,7 @@ class ConfluentSender:
         self._plan = plan
         self._connection: SendingConnection | None = None
         self._ends_with_us: weakref.finalize[..., ConfluentSender] | None = None
-        self._single = SingleSends()
+        self._bounded = BoundedSends()
         self._closing = threading.Event()
         self._lock = threading.Lock()
 
@@ -87,17 +87,19 @@ class ConfluentSender:
         until_s = latest_s if deadline_s is None else min(latest_s, deadline_s)
         if until_s <= now_s:
             raise OutOfTime("no time was left to hand it to Kafka")
-        self._require_takeable(topic, key, value, headers)
+        size = self._size_of_takeable(topic, key, value, headers)
         connection = self._connected(until_s)
         if topic not in connection.known:
             self._learn(connection, topic, until_s)
         require_safe(self._plan.safety, topic, until_s)
 
-        def give() -> ConfluentPending:
-            return connection.hand_over(topic, key, value, headers, deadline_s=until_s)
+        def give(bound: float) -> ConfluentPending:
+            return connection.hand_over(
+                topic, key, value, headers, size=size, bound=bound, deadline_s=until_s
+            )
 
         try:
-            return self._single.hand_over(topic, give, until_s=until_s)
+            return self._bounded.hand_over(topic, size, give, until_s=until_s)
         except KafkaException as error:
             raise self._not_taken(connection, error.args[0], topic) from error
         except BufferError as error:
@@ -112,7 +114,7 @@ class ConfluentSender:
         connection = self._connection
         if connection is None or connection.is_ending or topic not in connection.known:
             return False
-        if topic in self._single:
+        if topic in self._bounded:
             return False
         return self._plan.safety is None or self._plan.safety.knows(topic)
 
@@ -134,9 +136,14 @@ class ConfluentSender:
             connection.end(max(0.0, until_s - monotonic_s()))
             connection.await_end(until_s)
 
-    def _require_takeable(
+    def _size_of_takeable(
         self, topic: str, key: bytes | None, value: bytes | None, headers: list[tuple[Any, Any]]
-    ) -> None:
+    ) -> int:
+        """Return the size of a record that librdkafka and this client take.
+
+        Raises:
+            RecordNotSent: they do not.
+        """
         if not is_legal(topic):
             raise RecordNotSent(f"Kafka refused the record: no topic can be called {topic!r}")
         if (fault := fault_of_record(key, value, headers)) is not None:
@@ -152,6 +159,7 @@ class ConfluentSender:
             raise RecordNotSent(f"a header's name is no text of Unicode: {error}") from error
         if size > self._plan.max_request_bytes:
             raise RecordNotSent(f"the record is larger than {self._plan.max_request_bytes} bytes")
+        return size
 
     def _connected(self, until_s: float) -> SendingConnection:
         found = self._connection
@@ -184,7 +192,7 @@ class ConfluentSender:
 
     def _connect(self, until_s: float) -> SendingConnection:
         try:
-            made = SendingConnection(self._settings, self._plan, self._single, until_s=until_s)
+            made = SendingConnection(self._settings, self._plan, self._bounded, until_s=until_s)
         except KafkaException as error:
             found = fault_of(error.args[0], self._settings)
             if found is not None:

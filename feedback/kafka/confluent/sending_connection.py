@@ -18,7 +18,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -26,6 +27,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault
 from feedback.kafka.confluent.acknowledged_offsets import AcknowledgedOffsets
+from feedback.kafka.confluent.bounded_sends import BoundedSends
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import words_of
 from feedback.kafka.confluent.lone_records import LoneRecords
@@ -38,11 +40,10 @@ from feedback.kafka.confluent.send_ends import (
     unknown,
 )
 from feedback.kafka.confluent.sending_properties import sending_properties
-from feedback.kafka.confluent.single_sends import SingleSends
 from feedback.kafka.confluent.standing import Standing
 from feedback.kafka.send_errors import RecordUnknown, TopicAway
 from feedback.kafka.sending import CLOSE_GRACE_S, Coordinates, SendingPlan
-from feedback.kafka.values import Away, Partition
+from feedback.kafka.values import Away
 from feedback.settings.settings import KafkaSection
 
 # How soon an idle thread sees that it is to end.
@@ -57,7 +58,7 @@ class SendingConnection:
     Args:
         settings: brokers and security.
         plan: how it sends.
-        single: the topics whose records are sent one at a time; more are added.
+        bounded: the topics of which few bytes are under way at once; more are added.
         until_s: monotonic time until which the producer is waited for.
 
     Attributes:
@@ -73,11 +74,11 @@ class SendingConnection:
     """
 
     def __init__(
-        self, settings: KafkaSection, plan: SendingPlan, single: SingleSends, *, until_s: float
+        self, settings: KafkaSection, plan: SendingPlan, bounded: BoundedSends, *, until_s: float
     ) -> None:
         self._settings = settings
         self._plan = plan
-        self._single = single
+        self._bounded = bounded
         self._standing = Standing(settings)
         self._asking: threading.Thread | None = None
         self._pending: set[ConfluentPending] = set()
@@ -85,8 +86,6 @@ class SendingConnection:
         self._offsets = AcknowledgedOffsets()
         # Records that Kafka has refused for want of a right, each with the error.
         self._forbidden: list[tuple[ConfluentPending, Any]] = []
-        # The partition of the last record of which was heard, if it or its batch was too large.
-        self._too_large: Partition | None = None
         self._changed = threading.Condition(threading.Lock())
         self._users = 0
         self._end_s: float | None = None
@@ -127,15 +126,25 @@ class SendingConnection:
             return self._producer.list_topics(name, timeout=timeout_s).topics.get(name)
 
     def hand_over(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Any, *, deadline_s: float
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Any,
+        *,
+        size: int,
+        bound: float,
+        deadline_s: float,
     ) -> ConfluentPending:
-        """Hand a record over.
+        """Hand a record over; its size and bound are those of `ConfluentPending`.
 
         Raises:
             KafkaException, BufferError, TypeError, ValueError: nothing was handed over.
             TopicAway: nothing was, and this connection has ended or is not free in time.
         """
-        pending = ConfluentPending(topic, deadline_s, judge=self._judge, why=self._fault_since)
+        pending = ConfluentPending(
+            topic, deadline_s, size=size, bound=bound, judge=self._judge, why=self._fault_since
+        )
         if not self._changed.acquire(timeout=max(0.0, deadline_s - monotonic_s())):
             raise self._ended()
         try:
@@ -253,10 +262,8 @@ class SendingConnection:
             self.end(0.0)
         told = RecordUnknown(f"Kafka did not acknowledge: {self._why_over}")
         try:
-            # Each is told, whatever a caller's own words to another one raise.
-            with ExitStack() as ends:
-                while self._pending:
-                    ends.callback(self._pending.pop().finish, told)
+            while self._pending:
+                self._pending.pop().finish(told)
         finally:
             self._is_told.set()
 
@@ -295,10 +302,11 @@ class SendingConnection:
         self, pending: ConfluentPending, error: Any, message: Any, after_s: float
     ) -> End | None:
         if error is None:
-            self._too_large = None
+            self._bounded.taken(pending)
             end = self._place_of(message)
         else:
-            self._note_batch(error, message)
+            if error.code() in TOO_LARGE:
+                self._bounded.refused(pending, partial(self._beside, pending.topic))
             # The topic may be gone, or elsewhere: the next send asks.
             self.known.discard(pending.topic)
             certain = not self._plan.durability.is_idempotent and is_certain(after_s)
@@ -315,13 +323,9 @@ class SendingConnection:
             self._pending.discard(pending)
             self._lone.end(pending.topic)
 
-    def _note_batch(self, error: Any, message: Any) -> None:
-        """Note a topic of which two records in a row were too large: they may have been a batch."""
-        before = self._too_large
-        is_large = error.code() in TOO_LARGE
-        self._too_large = (message.topic(), message.partition()) if is_large else None
-        if is_large and self._too_large == before:
-            self._single.add(message.topic())
+    def _beside(self, topic: str) -> list[ConfluentPending]:
+        with self._changed:
+            return [one for one in self._pending if one.topic == topic]
 
     def _place_of(self, message: Any) -> End:
         """Return where an acknowledged record is stored, if that is sure."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from feedback.kafka.confluent.bounded_sends import BATCH_BYTES
 from feedback.kafka.confluent.send_ends import OWN_PAUSE_MS
 from feedback.kafka.sending import SendingPlan
 
-_BATCH_BYTES = 65_536
 _ANY_SIZE_BYTES = 10**9
 _ANY_SIZE_KIB = 2**31 - 1
 _IDLE_MS = 540_000
@@ -37,7 +37,7 @@ def sending_properties(plan: SendingPlan) -> dict[str, Any]:
         "socket.nagle.disable": True,
         "connections.max.idle.ms": _IDLE_MS,
         "linger.ms": min(durability.linger_ms, timeout_ms / 2),
-        "batch.size": _BATCH_BYTES,
+        "batch.size": BATCH_BYTES,
         # Callers bound the records in flight, and each one's size is looked at before.
         "message.max.bytes": _ANY_SIZE_BYTES,
         "queue.buffering.max.messages": 0,

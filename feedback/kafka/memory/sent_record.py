@@ -12,7 +12,7 @@ from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.presence import BrokerState
 from feedback.kafka.outgoing import RecordRefused
 from feedback.kafka.send_errors import RecordNotSent, RecordUnknown, TopicForbidden
-from feedback.kafka.sending import Coordinates
+from feedback.kafka.sending import Coordinates, tell_of_end
 from feedback.records.envelope import Record
 
 
@@ -117,7 +117,7 @@ class MemoryPending:
     def _tell(self) -> None:
         tells, self._tells = self._tells, []
         for tell in tells:
-            tell()
+            tell_of_end(tell)
 
     @property
     def _left_s(self) -> float:
@@ -157,7 +157,7 @@ class MemoryPending:
         """Call `tell`, in a thread of the producer, when `result` returns at once."""
         with self._broker.changed:
             if self._has_ended():
-                tell()
+                tell_of_end(tell)
                 return
             self._tells.append(tell)
             if not self._endures:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from onceward.servers.ports import HOST
 
@@ -39,9 +39,35 @@ class Lie(Enum):
     RESIGNED_AND_REFUSED = auto()
     NO_OFFSET = auto()
     LOW_OFFSET = auto()
+    # No lies either: both wait until `free` is set.
+    REQUEST_HELD = auto()
+    ANSWER_HELD = auto()
 
 
-WEIGHTS: dict[Lie, float] = dict.fromkeys(Lie, 1.0) | {Lie.TRUE: 60, Lie.LATE: 2, Lie.SILENCE: 0.5}
+_HELD = (Lie.REQUEST_HELD, Lie.ANSWER_HELD)
+WEIGHTS: dict[Lie, float] = {
+    **dict.fromkeys([one for one in Lie if one not in _HELD], 1.0),
+    Lie.TRUE: 60,
+    Lie.LATE: 2,
+    Lie.SILENCE: 0.5,
+}
+
+
+class Answer(NamedTuple):
+    """An answer about one partition, on one of the link's connections.
+
+    Args:
+        error: the broker's, as the offset is.
+        told: the error and the offset that the client was told instead; None where it was told
+            nothing.
+    """
+
+    wire: int
+    partition: int
+    lie: Lie
+    error: int
+    offset: int
+    told: tuple[int, int] | None
 
 
 @dataclass(slots=True)
@@ -52,10 +78,10 @@ class _Asked:
 
 
 class _Wire:
-    """One connection: what was asked, and the partitions of which a true answer was given."""
+    """One connection: what was asked, and the partitions of which a true offset was told."""
 
-    def __init__(self, client: socket.socket, server: socket.socket) -> None:
-        self.client, self.server = client, server
+    def __init__(self, number: int, client: socket.socket, server: socket.socket) -> None:
+        self.number, self.client, self.server = number, client, server
         self.asked: dict[bytes, _Asked] = {}
         self.true: set[bytes] = set()
 
@@ -75,6 +101,9 @@ class LyingLink:
     Attributes:
         told: how often each answer was given.
         weights: how often each is to be given, beside the others.
+        answers: all of them, in the order of each connection.
+        holds: set when a request or an answer is held.
+        free: set by a test, when it is held no longer.
     """
 
     def __init__(self, upstream: str, *, seed: int = 1) -> None:
@@ -84,6 +113,8 @@ class LyingLink:
         self.address = f"{HOST}:{self._listener.getsockname()[1]}"
         self.told: Counter[Lie] = Counter()
         self.weights: dict[Lie, float] = {Lie.TRUE: 1}
+        self.answers: list[Answer] = []
+        self.holds, self.free = threading.Event(), threading.Event()
         self._random = random.Random(seed)
         self._lock = threading.Lock()
         # Bodies of requests that were stored, and whose next try is to be refused.
@@ -102,6 +133,7 @@ class LyingLink:
         trace: TracebackType | None,
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
+        self.free.set()
         for wire in self._wires:
             wire.cut()
         for thread in self._threads:
@@ -123,7 +155,7 @@ class LyingLink:
                     client.close()
                     continue
                 server.settimeout(None)
-                wire = _Wire(client, server)
+                wire = _Wire(len(self._wires), client, server)
                 self._wires.append(wire)
                 self._start(self._pass_on, wire, True)
                 self._start(self._pass_on, wire, False)
@@ -150,7 +182,13 @@ class LyingLink:
             if asked.lie is Lie.CUT_BEFORE:
                 wire.cut()
                 return
+            if asked.lie is Lie.REQUEST_HELD:
+                self._hold()
         _send(wire.server, frame)
+
+    def _hold(self) -> None:
+        self.holds.set()
+        self.free.wait(CONNECT_LIMIT_S)
 
     def _lie(self) -> Lie:
         with self._lock:
@@ -162,24 +200,41 @@ class LyingLink:
         if asked is None:
             _send(wire.client, frame)
             return
+        true = frame
         match asked.lie:
             case Lie.CUT_AFTER:
+                self._note(wire, asked, true, None)
                 wire.cut()
                 return
             case Lie.SILENCE:
+                self._note(wire, asked, true, None)
                 return
             case Lie.LATE:
                 time.sleep(LATE_S)
+            case Lie.REQUEST_HELD:
+                pass
+            case Lie.ANSWER_HELD:
+                self._hold()
             case Lie.RESIGNED_AND_REFUSED:
                 frame = self._resigned(asked, frame)
             case Lie.TRUE:
-                wire.true.add(_partition(frame, asked.version))
+                # A refusal tells no offset.
+                if not _said(frame, asked.version)[0]:
+                    wire.true.add(_partition(frame, asked.version))
             case Lie.LOW_OFFSET if _partition(frame, asked.version) not in wire.true:
-                # A producer's first answer is all that is known of a partition.
+                # The first offset that a producer hears is all that is known of a partition.
                 pass
             case lie:
                 frame = _changed(frame, asked.version, lie)
+        self._note(wire, asked, true, frame)
         _send(wire.client, frame)
+
+    def _note(self, wire: _Wire, asked: _Asked, true: bytes, told: bytes | None) -> None:
+        partition = int.from_bytes(_partition(true, asked.version))
+        said = None if told is None else _said(told, asked.version)
+        self.answers.append(
+            Answer(wire.number, partition, asked.lie, *_said(true, asked.version), said)
+        )
 
     def _resigned(self, asked: _Asked, frame: bytes) -> bytes:
         """Say that there is another leader, and of the next try that it is too large."""
@@ -212,6 +267,13 @@ def _changed(frame: bytes, version: int, lie: Lie) -> bytes:
 def _partition(frame: bytes, version: int) -> bytes:
     at = _error_at(frame, version)
     return frame[at - 4 : at]
+
+
+def _said(frame: bytes, version: int) -> tuple[int, int]:
+    """Return the error and the offset of an answer."""
+    at = _error_at(frame, version)
+    error, offset = frame[at : at + 2], frame[at + 2 : at + 10]
+    return int.from_bytes(error, signed=True), int.from_bytes(offset, signed=True)
 
 
 def _with(frame: bytes, version: int, error: int, offset: int) -> bytes:

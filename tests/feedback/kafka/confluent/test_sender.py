@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError
 from feedback.clock import monotonic_s
 from feedback.kafka.confluent import pending_record, sending_connection
 from feedback.kafka.confluent.acknowledged_offsets import AcknowledgedOffsets
+from feedback.kafka.confluent.bounded_sends import BATCH_BYTES
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.sender import ConfluentSender
 from feedback.kafka.durability import PLAIN, Durability
@@ -296,43 +297,113 @@ def test_a_connection_that_ends_takes_nothing_more(
     assert connection is not None
     connection.end(TIMEOUT_S)
     with pytest.raises(TopicAway):
-        connection.hand_over(TOPIC, b"k", b"late", [], deadline_s=monotonic_s() + SOON_S)
+        connection.hand_over(
+            TOPIC, b"k", b"late", [], size=90, bound=90, deadline_s=monotonic_s() + SOON_S
+        )
     assert library.sent == [b"v"]
 
 
 # 3: a batch that is refused whole.
 
 
-def test_after_a_batch_was_refused_as_too_large_its_topic_gets_one_record_at_a_time(
-    library: type[FakeSendingProducer], make: Make
-) -> None:
-    sender = make()
-    batch = [send(sender, value) for value in (b"1", b"2")]
-    for _ in batch:
+def _refused(library: type[FakeSendingProducer], *pending: ConfluentPending) -> None:
+    """Refuse records as too large, and return when each is told."""
+    for _ in pending:
         last(library).end_one(LARGE)
-    assert {type(word(one)) for one in batch} == {RecordNotSent}
-    third = send(sender, b"3")
-    assert not sender.knows(TOPIC)
-    with pytest.raises(OutOfTime):
-        send(sender, b"4", deadline_s=monotonic_s() + SHORT_S)
-    last(library).end_one(offset=0)
-    assert third.result() == Coordinates(TOPIC, 0, 0)
-    send(sender, b"5")
-    assert library.sent == [b"1", b"2", b"3", b"5"]
+    assert {type(word(one)) for one in pending} == {RecordNotSent}
 
 
-def test_a_record_that_alone_was_too_large_makes_its_topic_no_slower(
+def _has_room(sender: ConfluentSender, value: bytes) -> bool:
+    """Say whether a record is handed over at once."""
+    try:
+        send(sender, value, deadline_s=monotonic_s() + SHORT_S)
+    except OutOfTime:
+        return False
+    return True
+
+
+def test_records_larger_than_a_batch_that_are_refused_make_their_topic_no_slower(
     library: type[FakeSendingProducer], make: Make
 ) -> None:
     sender = make()
-    for error, offset in ((LARGE, -1), (None, 0), (LARGE, -1)):
-        pending = send(sender)
-        last(library).end_one(error, offset=offset)
-        word(pending)
-    for value in (b"1", b"2"):
-        send(sender, value, deadline_s=monotonic_s() + SHORT_S)
-    assert library.sent[-2:] == [b"1", b"2"]
+    # Each of them is a batch of its own, whatever is beside it.
+    _refused(library, *[send(sender, bytes(BATCH_BYTES)) for _ in range(3)])
+    assert all(_has_room(sender, bytes(BATCH_BYTES // 2)) for _ in range(4))
     assert sender.knows(TOPIC)
+
+
+def test_after_a_batch_was_refused_no_larger_one_of_its_topic_can_be_made(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender, bound = make(), BATCH_BYTES // 4
+    _refused(library, *[send(sender, bytes(3000)) for _ in range(20)])
+    assert not sender.knows(TOPIC)
+    # Twenty such records were one batch, and say no more than the first of them.
+    assert [_has_room(sender, bytes(bound // 2 - 100)) for _ in range(3)] == [True, True, False]
+    last(library).end_one(offset=0)
+    eventually(lambda: _has_room(sender, bytes(bound // 2 - 100)))
+    assert not _has_room(sender, b"small" * 100)
+
+
+def test_a_record_above_its_topic_s_bound_goes_alone_and_its_refusal_says_nothing_of_batches(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender, bound = make(), BATCH_BYTES // 4
+    _refused(library, send(sender, bytes(BATCH_BYTES // 2)))
+    for _ in range(2):
+        alone = send(sender, bytes(bound))
+        assert not _has_room(sender, b"beside it")
+        _refused(library, alone)
+    assert [_has_room(sender, bytes(bound // 2 - 100)) for _ in range(2)] == [True, True]
+    assert not _has_room(sender, bytes(bound))
+
+
+def test_what_was_under_way_at_a_refusal_takes_room_as_well(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    pending = [send(sender, bytes(10_000)) for _ in range(3)]
+    _refused(library, pending[0])
+    assert not _has_room(sender, b"in a batch with the others")
+    for offset in range(2):
+        last(library).end_one(offset=offset)
+    assert _has_room(sender, bytes(10_000))
+
+
+def test_a_topic_that_takes_a_larger_record_again_is_as_fast_as_that(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender, bound = make(), BATCH_BYTES // 4
+    _refused(library, send(sender, bytes(BATCH_BYTES // 2)))
+    word_of_one = send(sender, bytes(2 * bound))
+    last(library).end_one(offset=0)
+    word_of_one.result()
+    assert [_has_room(sender, bytes(bound - 100)) for _ in range(3)] == [True, True, False]
+    while last(library).queue:
+        last(library).end_one(offset=len(library.sent) - len(last(library).queue))
+    whole = send(sender, bytes(BATCH_BYTES))
+    assert not sender.knows(TOPIC)
+    last(library).end_one(offset=100)
+    whole.result()
+    assert sender.knows(TOPIC)
+
+
+def test_records_that_wait_for_room_keep_their_turns(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    _refused(library, send(sender, bytes(BATCH_BYTES // 2)))
+    small = send(sender, b"1")
+    large = threading.Thread(target=send, args=[sender, bytes(BATCH_BYTES // 4)])
+    large.start()
+    # It has its turn, and waits until it would be alone.
+    topic = sender._bounded._topics[TOPIC]
+    eventually(topic.turn.locked)
+    assert not _has_room(sender, b"3")
+    last(library).end_one(offset=0)
+    small.result()
+    large.join(SOON_S)
+    assert [len(one) for one in library.sent[1:]] == [1, BATCH_BYTES // 4]
 
 
 # 4: acknowledgements that name no place.
@@ -443,10 +514,11 @@ def test_whatever_ends_the_thread_all_records_are_told_and_the_next_one_goes_out
     told = [threading.Event() for _ in pending]
     for one, event in zip(pending, told, strict=True):
         one.when_known(event.set)
-    # Callers' own words: one within a poll, and one as the rest is told.
-    for one in pending[:3]:
+    # A fault of our own within a poll, and callers' as the rest is told.
+    for one in pending[1:3]:
         one.when_known(_fail)
     last(library).end_one(offset=0)
+    last(library).call(_fail)
     library.made.clear()
     library.may_drop.set()
     assert all(event.wait(SOON_S) for event in told)
@@ -455,8 +527,48 @@ def test_whatever_ends_the_thread_all_records_are_told_and_the_next_one_goes_out
     assert [one for one in library.sent if one != GONE] == [b"v"] * 4 + [b"after"]
 
 
+@pytest.mark.parametrize("fault", [ZeroDivisionError, SystemExit], ids=["error", "exit"])
+def test_what_a_caller_s_own_function_raises_ends_no_other_record(
+    library: type[FakeSendingProducer],
+    make: Make,
+    caplog: pytest.LogCaptureFixture,
+    fault: type[BaseException],
+) -> None:
+    sender = make()
+    pending = [send(sender) for _ in range(3)]
+    connection = sender._connection
+    told = threading.Event()
+    pending[0].when_known(told.set)
+    for one in pending[:2]:
+        one.when_known(lambda: _raise(fault))
+    for offset in range(3):
+        last(library).end_one(offset=offset)
+    assert [word(one) for one in pending] == [Coordinates(TOPIC, 0, offset) for offset in range(3)]
+    assert told.wait(SOON_S)
+    send(sender)
+    assert sender._connection is connection
+    assert connection is not None and not connection.is_ending
+    events = [one.message for one in caplog.records]
+    assert [one.startswith("send.tell_failed") for one in events] == [True, True]
+
+
+def test_an_interrupt_of_a_caller_that_learns_a_known_end_is_its_own(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    pending = send(make())
+    last(library).end_one(offset=0)
+    pending.result()
+    pending.when_known(_fail)
+    with pytest.raises(KeyboardInterrupt):
+        pending.when_known(lambda: _raise(KeyboardInterrupt))
+
+
 def _fail() -> None:
     raise ZeroDivisionError("a caller's own fault")
+
+
+def _raise(fault: type[BaseException]) -> None:
+    raise fault
 
 
 def test_a_sender_has_one_thread_however_many_threads_send(

@@ -51,15 +51,10 @@ def link() -> Iterator[LyingLink]:
 def test_no_word_on_a_record_is_false_whatever_the_broker_says(
     link: LyingLink, durability: Durability
 ) -> None:
-    topic = f"lies-{uuid.uuid4().hex}"
-    with KafkaAdminClient(bootstrap_servers=link.address) as admin:
-        limit = {"max.message.bytes": str(LIMIT_BYTES)}
-        admin.create_topics([NewTopic(topic, 2, 1, topic_configs=limit)])
-        admin.wait_for_topics([topic])
-    settings = KafkaSection(bootstrap_servers=link.address, client="confluent")
-    sender = ConfluentSender(settings, SendingPlan(TIMEOUT_S, 100_000, durability))
+    topic, sender = _topic(link, 2), _sender(link, durability)
     words: dict[bytes, Word] = {}
     link.told.clear()
+    link.answers.clear()
     link.weights = dict(WEIGHTS)
     try:
         threads = [
@@ -78,11 +73,49 @@ def test_no_word_on_a_record_is_false_whatever_the_broker_says(
     kinds = Counter(type(word).__name__ for word in words.values())
     print(kinds, dict(link.told), len(stored))
     there = {*stored.values()}
-    assert [word for value, word in words.items() if _is_false(word, value, stored, there)] == []
+    false = [one for one in words.items() if _is_false(one[1], one[0], stored, there)]
+    for value, word in false:
+        print(_evidence(value, word, stored, link))
+    assert [word for _, word in false] == []
     # All that can be said was said, and all lies were told.
     assert {Coordinates, RecordUnknown} <= {type(one) for one in words.values()}
     if not durability.is_idempotent:
         assert RecordNotSent in {type(one) for one in words.values()}
+
+
+def test_an_offset_is_a_lie_only_where_the_producer_has_heard_a_true_one(link: LyingLink) -> None:
+    # Else it knows nothing by which it could tell, and the link itself would be the false word.
+    topic = _topic(link, 1)
+    link.weights = {Lie.TRUE: 1}
+    words: list[Coordinates] = []
+    for lie in (Lie.TRUE, Lie.LOW_OFFSET):
+        sender = _sender(link, PLAIN)
+        link.weights = {Lie.TRUE: 1}
+        with pytest.raises(RecordNotSent):
+            sender.send(topic, key=b"k", value=bytes(LIMIT_BYTES), headers=[]).result()
+        for one in (lie, Lie.TRUE):
+            link.weights = {one: 1}
+            words.append(sender.send(topic, key=b"k", value=b"v", headers=[]).result())
+        link.weights = {Lie.LOW_OFFSET: 1}
+        with pytest.raises(RecordUnknown):
+            sender.send(topic, key=b"k", value=b"v", headers=[]).result()
+        link.weights = {Lie.TRUE: 1}
+        sender.close()
+    assert [one.offset for one in words] == [0, 1, 3, 4]
+
+
+def _topic(link: LyingLink, partitions: int) -> str:
+    name = f"lies-{uuid.uuid4().hex}"
+    with KafkaAdminClient(bootstrap_servers=link.address) as admin:
+        limit = {"max.message.bytes": str(LIMIT_BYTES)}
+        admin.create_topics([NewTopic(name, partitions, 1, topic_configs=limit)])
+        admin.wait_for_topics([name])
+    return name
+
+
+def _sender(link: LyingLink, durability: Durability) -> ConfluentSender:
+    settings = KafkaSection(bootstrap_servers=link.address, client="confluent")
+    return ConfluentSender(settings, SendingPlan(TIMEOUT_S, 100_000, durability))
 
 
 def _is_false(
@@ -91,6 +124,19 @@ def _is_false(
     if isinstance(word, Coordinates):
         return stored.get((word.partition, word.offset)) != value
     return isinstance(word, RecordNotSent) and value in there
+
+
+def _evidence(
+    value: bytes, word: Word, stored: dict[tuple[int, int], bytes | None], link: LyingLink
+) -> str:
+    """Return a false word, where its record is, and the answers that may have brought it about."""
+    places = [place for place, one in stored.items() if one == value]
+    told = [
+        f"#{number} {one}"
+        for number, one in enumerate(link.answers)
+        if not isinstance(word, Coordinates) or one.partition == word.partition
+    ]
+    return "\n".join([f"{word!r} of {len(value)} bytes, which is at {places}", *told])
 
 
 def _send_on(sender: ConfluentSender, topic: str, words: dict[bytes, Word], number: int) -> None:

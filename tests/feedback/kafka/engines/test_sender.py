@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -22,7 +23,7 @@ from feedback.kafka.send_errors import (
     TopicUnknown,
     TopicUnsafe,
 )
-from feedback.kafka.senders import open_ordered_sender, size_of_record
+from feedback.kafka.senders import open_ordered_sender, open_sender, size_of_record
 from feedback.kafka.sending import Coordinates
 from feedback.settings.settings import KafkaSection
 from tests.feedback.kafka.engines.guarded import GuardedGround
@@ -152,6 +153,28 @@ def test_a_send_whose_time_is_over_hands_nothing_over(
     with opened_road("threads", settings) as road, pytest.raises(OutOfTime):
         road.send(name, deadline_s=monotonic_s())
     assert values(settings, name) == []
+
+
+def test_what_a_caller_s_function_raises_that_hears_of_an_end_fails_no_send(
+    settings: KafkaSection, topic: Callable[..., str]
+) -> None:
+    name = topic(1)
+    sender = open_sender(settings, send_timeout_s=TIMEOUT_S, max_request_bytes=LIMIT_BYTES)
+    told = threading.Event()
+    for offset in range(3):
+        pending = sender.send(name, key=b"k", value=b"v", headers=[])
+        for tell in (_fail, told.set):
+            pending.when_known(tell)
+        assert pending.result() == Coordinates(name, 0, offset)
+        # Its end is known: it is told at once.
+        pending.when_known(_fail)
+        assert told.wait(TIMEOUT_S)
+        told.clear()
+    sender.close()
+
+
+def _fail() -> None:
+    raise ZeroDivisionError("a caller's own fault")
 
 
 def test_a_closed_sender_sends_nothing_more(
