@@ -1,9 +1,9 @@
 """Connections that a process of many short readings keeps from one to the next: the console.
 
-Each of its pages opens some sessions and closes them. Alone, a session makes an engine and connects:
-the server starts a process and reads its catalogue, and we compile each statement anew, which takes
-several times as long as the query. While a process is `keeping`, sessions of one database share an
-engine, and take a connection that another one has left.
+Each of its pages opens some sessions and closes them. Alone, a session makes an engine and
+connects: the server starts a process and reads its catalogue, and we compile each statement anew.
+That takes several times as long as the query. While a process is `keeping`, sessions of one
+database share an engine, and take a connection that another one has left.
 
 A kept connection is never trusted: the server answers within `ANSWER_S` before it is used, or
 another is made. After `LIFE_S` it is replaced all the same, so that a name which leads to another
@@ -48,27 +48,27 @@ class KeptEngines:
         Args:
             url, timeout_s, at_connect, section: see `open_engine`, which may raise.
         """
+        given: dict[str, Any] = {
+            "timeout_s": timeout_s,
+            "at_connect": at_connect,
+            "section": section,
+        }
+        if not self._holders:
+            # Without the lock: a child of another thread's fork may be here.
+            return open_engine(url, pool=_ALONE, **given)
         # A file is opened at once; and one that is replaced would be read on.
         keeps = not url.startswith("sqlite")
         key = (url, timeout_s, () if keeps else tuple(at_connect), section)
         with self._lock:
             self._used_at_s = monotonic_s()
             found = self._engines.get(key)
-            if found is not None:
-                return found
-            is_shared = self._holders > 0
-            made = open_engine(
-                url,
-                timeout_s=timeout_s,
-                pool=_KEPT if is_shared and keeps else _ALONE,
-                at_connect=at_connect,
-                section=section,
-            )
-            if is_shared:
-                self._engines[key] = made
-        if is_shared and keeps:
-            _trust_none(made)
-        return made
+            if found is None:
+                found = open_engine(url, pool=_KEPT if keeps else _ALONE, **given)
+                if keeps:
+                    _trust_none(found)
+                if self._holders:
+                    self._engines[key] = found
+        return found
 
     @contextmanager
     def keeping(self) -> Iterator[None]:

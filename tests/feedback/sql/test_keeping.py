@@ -85,10 +85,13 @@ def test_what_a_session_has_left_open_is_rolled_back_before_the_next_one(
     url: str, kept: KeptEngines
 ) -> None:
     with kept.keeping():
-        with closing(opened(url)) as session, pytest.raises(ZeroDivisionError):
-            with session.transaction() as connection:
-                connection.execute(text("CREATE TABLE account (id INTEGER)"))
-                raise ZeroDivisionError
+        with (
+            closing(opened(url)) as session,
+            pytest.raises(ZeroDivisionError),
+            session.transaction() as connection,
+        ):
+            connection.execute(text("CREATE TABLE account (id INTEGER)"))
+            raise ZeroDivisionError
         with closing(opened(url)) as session, session.transaction() as connection:
             assert connection.scalar(text("SELECT to_regclass('account')")) is None
 
