@@ -33,6 +33,7 @@ from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.logs import EventLog
 from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import Settings
+from feedback.sql.keeping import IDLE_S, KEPT
 
 log = EventLog("onceward.console")
 
@@ -109,9 +110,12 @@ def app(
 
     @asynccontextmanager
     async def lifespan(served: Starlette) -> AsyncIterator[None]:
-        yield
-        pages.close()
-        redrives.close()
+        with KEPT.keeping():
+            idle = asyncio.create_task(_close_idle())
+            yield
+            idle.cancel()
+            pages.close()
+            redrives.close()
 
     looks = chain(pages.routes(), redrive_pages.routes())
     served = Starlette(
@@ -132,6 +136,12 @@ def app(
     )
     # Around it: a middleware is not asked about the answer to a fault of ours.
     return GuardedHeaders(served)
+
+
+async def _close_idle() -> None:
+    while True:
+        await asyncio.sleep(IDLE_S)
+        KEPT.close_idle()
 
 
 def _middleware(section: ConsoleSection, entrance: Entrance) -> list[Middleware]:

@@ -115,9 +115,16 @@ class LetterIndex:
         for page in reader.pages(resumed(spans, self.positions)):
             self._write(_INSERT, (_columns(one, self.group) for one in page.letters))
             self.positions |= page.positions
-        for names, letters in self._unsettled():
-            found = zip(states.of(letters), names, strict=True)
-            self._write(_UPDATE, ((one.state.value, one.ours, *name) for one, name in found))
+        for names, stood, letters in self._unsettled():
+            found = zip(states.of(letters), stood, names, strict=True)
+            # Of many letters few change: a write for each would cost as much as the journal's look.
+            changed = [
+                (one.state.value, one.ours, *name)
+                for one, before, name in found
+                if (one.state.value, one.ours) != before
+            ]
+            if changed:
+                self._write(_UPDATE, changed)
 
     def view(self, choice: LetterChoice, *, most: int, bars: int) -> LetterView:
         """Return the letters of a choice.
@@ -185,14 +192,15 @@ class LetterIndex:
             else:
                 self._write(_DELETE, [(*place, span.begin)])
 
-    def _unsettled(self) -> Iterator[tuple[list[_Name], list[Letter]]]:
+    def _unsettled(self) -> Iterator[tuple[list[_Name], list[_Stood], list[Letter]]]:
+        """Yield letters that may change: their names, and how they stood at the last look."""
         behind: _Name = ("", -1, "")
         settled = ", ".join(f"'{one.value}'" for one in SETTLED)
         while True:
             with self._lock:
                 rows = self._database.execute(
                     "SELECT request_id, attempts, writing, dlq, dialect, failed_at, failed_in, "
-                    f"sent_by FROM letter WHERE state NOT IN ({settled}) "
+                    f"sent_by, state, ours FROM letter WHERE state NOT IN ({settled}) "
                     "AND (request_id, attempts, writing) > (?, ?, ?) "
                     f"ORDER BY 1, 2, 3 LIMIT {STATES_AT_ONCE}",
                     behind,
@@ -200,7 +208,8 @@ class LetterIndex:
             if not rows:
                 return
             behind = rows[-1][:3]
-            yield [row[:3] for row in rows], [_letter(*row[:2], *row[3:]) for row in rows]
+            letters = [_letter(*row[:2], *row[3:-2]) for row in rows]
+            yield [row[:3] for row in rows], [row[-2:] for row in rows], letters
 
     def _write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         # Left by an error it is rolled back, else committed.
@@ -211,6 +220,8 @@ class LetterIndex:
 
 # Request id, attempts and writing.
 _Name = tuple[str, int, str]
+# State and `ours`.
+_Stood = tuple[str, str | None]
 _UPDATE = (
     "UPDATE letter SET state = ?, ours = ? WHERE request_id = ? AND attempts = ? AND writing = ?"
 )

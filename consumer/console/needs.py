@@ -13,10 +13,10 @@ from consumer.console.facts import Known
 from consumer.console.letter_board import Board
 from consumer.console.owed import OwedLate
 from consumer.dlq.unfinished import unfinished_words
-from consumer.features.pausing.pausing import GUARD
+from consumer.features.pausing.paused import GUARD
 from consumer.journal.doubts import UnsweptFound
 from consumer.journal.pauses import PauseRow
-from consumer.ops.workers.page import age
+from consumer.ops.workers.ages import age
 from consumer.ops.workers.reading import WorkersFound
 from consumer.ops.workers.workers import WorkerRow, WorkerState
 from feedback.console.plurals import counted

@@ -30,7 +30,7 @@ from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
 from consumer.dlq.timeline import timeline_of
-from consumer.dlq.timeline_page import event_words, holder_words
+from consumer.dlq.timeline_words import event_words, holder_words
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
 from consumer.journal.redrive_rule import is_discarded

@@ -13,10 +13,9 @@ from starlette.responses import HTMLResponse, Response
 
 from consumer.console.people import ROLES_OF, Person
 from consumer.dlq.dates import instant, moment
-from consumer.dlq.decoded import decoded
+from consumer.dlq.decoded import MESSAGE_LIMIT, decoded
 from consumer.dlq.letter_state import ours_in_words
-from consumer.dlq.list_page import MESSAGE_LIMIT
-from consumer.ops.workers.page import age
+from consumer.ops.workers.ages import age
 from feedback import __version__
 from feedback.clock import epoch_ms
 from feedback.console.plurals import counted

@@ -60,6 +60,8 @@ def serve(settings: Settings, listening: socket.socket, *, file: str | None = No
     config = uvicorn.Config(
         app(settings, ending, file=file),
         ws="none",
+        # A few browsers: uvloop would only take memory.
+        loop="asyncio",
         log_config=None,
         access_log=False,
         server_header=False,

@@ -19,7 +19,7 @@ writes them to a file for analysis, as Parquet or JSON lines, and `doubts_export
 of all, and `dates` reads and writes points in time.
 
 One request: `report` is all that is known of it, in whatever state; `report_reading` asks Kafka,
-the journal and Redis. `timeline` and `next_commands` are pure: any page
+the journal and Redis. `timeline`, `timeline_words` and `next_commands` are pure: any page
 may use them. `show_page` is the terminal's, which begins with `timeline_page`.
 
 Acting: `redrive` sends letters back, `unfinished` names redrives that were cut off; `list_hints`

@@ -16,10 +16,10 @@ from consumer.dlq.doubts_list import (
     doubt_lines,
     doubts_json,
     doubts_of,
-    doubts_page,
     require_doubts_alone,
     unswept_lines,
 )
+from consumer.dlq.doubts_page import doubts_page
 from consumer.dlq.exporting import export, export_rows
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter_state import LetterState
@@ -31,7 +31,7 @@ from consumer.dlq.list_hints import (
     hints_json,
     hints_of,
 )
-from consumer.dlq.list_page import BARS, console_for, list_page
+from consumer.dlq.list_page import console_for, list_page
 from consumer.dlq.listing import Judged, judged_letters, shown_states, tally_of
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.options import Given, filter_options
@@ -39,6 +39,7 @@ from consumer.dlq.redrive import commands as redrive_commands
 from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
 from consumer.dlq.show_page import VALUE_LIMIT, nothing_known, show_page
+from consumer.dlq.tally import BARS
 from consumer.dlq.timeline_page import next_lines
 from consumer.journal.doubts import NOTHING_UNSWEPT
 from consumer.journal.later_successes import NOTHING_LATER, SucceededLater

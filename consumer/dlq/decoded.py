@@ -10,6 +10,9 @@ from consumer.dlq.as_json import utf8_or_none
 from feedback.console.printable import printable
 from feedback.records.envelope import NullHeader
 
+# Of a failure's message in a list.
+MESSAGE_LIMIT = 400
+
 HEX_WIDTH = 16
 
 

@@ -12,18 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import click
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from consumer.dlq.as_json import bytes_json, failure_json, summary_json
 from consumer.dlq.dates import moment
-from consumer.dlq.decoded import decoded
+from consumer.dlq.decoded import MESSAGE_LIMIT, decoded
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Dialect, Failure, Letter, Original
 from consumer.dlq.letter_state import LetterState
-from consumer.dlq.list_page import BARS, MESSAGE_LIMIT, counts_and_times, older_ones
 from consumer.dlq.options import Given
-from consumer.dlq.tally import Tally
+from consumer.dlq.tally import BARS, Tally
 from consumer.journal.doubts import MOST_OWNERS, NOTHING_UNSWEPT, Doubts, UnsweptFound
 from consumer.journal.records import Row
 from feedback.console.pasting import pasted
@@ -124,19 +121,6 @@ def found_doubts(rows: Iterable[Row], chosen: Filter, *, limit: int) -> DoubtsFo
 
     newest = heapq.nlargest(limit, taken(), key=lambda row: (row.finished_at, row.request_id))
     return DoubtsFound(tally, newest)
-
-
-def doubts_page(found: DoubtsFound) -> RenderableType:
-    """Return the counts."""
-    tally = found.counts
-    heading = Text(counted(tally.shown, "open doubt"), "bold")
-    if not tally.shown:
-        return heading
-    heading.append(f", {moment(tally.oldest_ms)} to {moment(tally.newest_ms)}", style="none")
-    parts: list[RenderableType] = [heading, *counts_and_times(tally)]
-    if tally.shown > len(found.newest):
-        parts.append(older_ones(tally.shown - len(found.newest)))
-    return Group(*parts)
 
 
 def doubt_lines(found: DoubtsFound, *, config: str | None) -> Iterator[str]:

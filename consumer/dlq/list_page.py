@@ -9,18 +9,17 @@ from rich.table import Table
 from rich.text import Text
 
 from consumer.dlq.dates import age, moment
+from consumer.dlq.decoded import MESSAGE_LIMIT
 from consumer.dlq.letter_state import LetterState, ours_in_words
-from consumer.dlq.tally import NONE, Bar, Listed, Names, Tally
+from consumer.dlq.tally import BARS, NONE, Bar, Listed, Names, Tally
 from feedback.console.plurals import counted
 from feedback.console.printable import printable
 
-BARS = 24
 BAR_WIDTH = 40
 # The page shows so many names of each kind; the JSON has all of them.
 MOST_NAMES = 10
 # Without a terminal nothing has to fit: nobody wants lines cut in a log.
 FREE_WIDTH = 240
-MESSAGE_LIMIT = 400
 _TOPIC_LIMIT, _REASON_LIMIT = 40, 30
 
 _COLOURS = {

@@ -19,6 +19,8 @@ _STEPS_MS = tuple(
 MOST_KEPT = 1000
 # Anybody can write reasons: beyond so many different ones they are counted together.
 MOST_NAMES = 1000
+# Of a list, in time.
+BARS = 24
 OTHERS = "(others)"
 NONE = "(none)"
 

@@ -17,8 +17,9 @@ from consumer.dlq.decoded import decoded
 from consumer.dlq.letter_state import ours_in_words
 from consumer.dlq.list_page import plain, state_text
 from consumer.dlq.next_commands import NextCommand
-from consumer.dlq.report import RequestHolder, RequestReport
-from consumer.dlq.timeline import TimelineEvent, timeline_of
+from consumer.dlq.report import RequestReport
+from consumer.dlq.timeline import timeline_of
+from consumer.dlq.timeline_words import event_words, holder_words
 from consumer.dlq.unfinished import unfinished_words
 
 Fact = tuple[str, RenderableType]
@@ -70,20 +71,6 @@ def timeline_panel(report: RequestReport) -> RenderableType:
     return panel("timeline", table)
 
 
-def event_words(event: TimelineEvent) -> str:
-    """Return an event on one line, as it came from outside.
-
-    >>> from consumer.dlq.timeline import Clock, EventKind
-    >>> event_words(TimelineEvent(5, EventKind.CLAIMED, Clock.JOURNAL, 1, by="worker-1"))
-    'claimed, run 1, by worker-1'
-    """
-    first = " ".join(filter(None, (event.kind.value, event.name)))
-    run = None if event.generation is None else f"run {event.generation}"
-    by = event.by and f"by {event.by}"
-    text = ", ".join(one for one in (first, run, by) if one)
-    return f"{text}: {event.detail}" if event.detail else text
-
-
 def next_lines(commands: Sequence[NextCommand]) -> list[str]:
     """Return the commands as lines that a shell takes, all of them at once too.
 
@@ -117,24 +104,6 @@ def _facts(report: RequestReport, *, is_value_shown: bool) -> list[Fact]:
     facts += [("idempotency key", Text(last)), ("void keys", Text(" ".join(void)))]
     facts += [("key", _bytes(report, report.key)), ("value", _value(report, is_value_shown))]
     return facts
-
-
-def holder_words(holder: RequestHolder | None) -> str:
-    """Return who has a request, and whether that worker lives."""
-    if holder is None:
-        return "nobody"
-    if holder.has_given_up:
-        return f"{holder.worker_id}, which has given it up"
-    life = {True: "lives", False: "is dead", None: "may live or not"}[holder.lives]
-    if holder.is_leased is None:
-        lease = "its lease is not known"
-    elif holder.lease is None:
-        lease = "it has no lease"
-    else:
-        word = "holds until" if holder.is_leased else "was over at"
-        lease = f"its lease {word} {moment(holder.lease.until)}"
-    beats = {True: "a heartbeat", False: "no heartbeat", None: "nobody knows of a heartbeat"}
-    return f"{holder.worker_id}, which {life}: {lease}, {beats[holder.beats]}"
 
 
 def _journal_state(report: RequestReport) -> Text:

@@ -51,39 +51,84 @@ refusal, or one that is SKIPPED by another has no `claimed_at`: it never ran. Th
 Alembic has a name of its own, because a user's tables may be in the same database.
 """
 
-from consumer.journal.dead_claims import Unhandled
-from consumer.journal.errors import DataRefused, JournalUnavailable, JournalVersionError
-from consumer.journal.journal import Journal
-from consumer.journal.leases import FarLease, Leases, LeaseTimes
-from consumer.journal.pruning import PrunedRows
-from consumer.journal.records import (
-    DISOWNED,
-    RESULT_REFUSED,
-    WORKER_DIED,
-    Applied,
-    Claim,
-    ClaimVerdict,
-    DeadEnd,
-    EffectMark,
-    Finish,
-    FinishKind,
-    FinishResult,
-    JournalState,
-    Overdue,
-    OwnRun,
-    Published,
-    Refusal,
-    Retried,
-    Row,
-    Skip,
-    Takeover,
-    TakeoverKind,
-    TakeoverResult,
-    TakeoverResultKind,
-    VerdictKind,
-)
-from consumer.journal.schema import Migrated, migrate
-from consumer.journal.told_rule import ToldRun
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from consumer.journal.dead_claims import Unhandled
+    from consumer.journal.errors import DataRefused, JournalUnavailable, JournalVersionError
+    from consumer.journal.journal import Journal
+    from consumer.journal.leases import FarLease, Leases, LeaseTimes
+    from consumer.journal.pruning import PrunedRows
+    from consumer.journal.records import (
+        DISOWNED,
+        RESULT_REFUSED,
+        WORKER_DIED,
+        Applied,
+        Claim,
+        ClaimVerdict,
+        DeadEnd,
+        EffectMark,
+        Finish,
+        FinishKind,
+        FinishResult,
+        JournalState,
+        Overdue,
+        OwnRun,
+        Published,
+        Refusal,
+        Retried,
+        Row,
+        Skip,
+        Takeover,
+        TakeoverKind,
+        TakeoverResult,
+        TakeoverResultKind,
+        VerdictKind,
+    )
+    from consumer.journal.schema import Migrated, migrate
+    from consumer.journal.told_rule import ToldRun
+else:
+    from feedback.lazy import lazy_names
+
+    # Who reads rows for a person needs nothing of the batches that a worker writes.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "consumer.journal.dead_claims": ("Unhandled",),
+            "consumer.journal.errors": ("DataRefused", "JournalUnavailable", "JournalVersionError"),
+            "consumer.journal.journal": ("Journal",),
+            "consumer.journal.leases": ("FarLease", "Leases", "LeaseTimes"),
+            "consumer.journal.pruning": ("PrunedRows",),
+            "consumer.journal.records": (
+                "DISOWNED",
+                "RESULT_REFUSED",
+                "WORKER_DIED",
+                "Applied",
+                "Claim",
+                "ClaimVerdict",
+                "DeadEnd",
+                "EffectMark",
+                "Finish",
+                "FinishKind",
+                "FinishResult",
+                "JournalState",
+                "Overdue",
+                "OwnRun",
+                "Published",
+                "Refusal",
+                "Retried",
+                "Row",
+                "Skip",
+                "Takeover",
+                "TakeoverKind",
+                "TakeoverResult",
+                "TakeoverResultKind",
+                "VerdictKind",
+            ),
+            "consumer.journal.schema": ("Migrated", "migrate"),
+            "consumer.journal.told_rule": ("ToldRun",),
+        },
+    )
 
 __all__ = [
     "DISOWNED",

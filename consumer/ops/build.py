@@ -31,7 +31,7 @@ from consumer.loop.scheduler import Scheduler
 from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
 from consumer.ops.health import Health, doubts
-from consumer.ops.health.pace import PaceMeter
+from consumer.ops.health.pace_meter import PaceMeter
 from consumer.ops.health.probe import Probe
 from consumer.ops.health.progress import HEARTBEAT, INTAKE
 from consumer.ops.rights.roles import require_worker_rights

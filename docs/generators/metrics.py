@@ -10,7 +10,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from consumer.features.pausing.pausing import GUARD, Paused
+from consumer.features.pausing.paused import GUARD, Paused
 from consumer.ops.health.doubts import OpenDoubts
 from consumer.ops.health.exposed import ExposedMetrics
 from consumer.ops.health.gauges import Gauges

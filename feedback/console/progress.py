@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import Progress
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @contextmanager
@@ -19,6 +20,10 @@ def progress_bar(
         description: the work, shown before the bar.
         console: standard error by default.
     """
+    # Here: the console of a browser imports commands, and draws none of their bars.
+    from rich.console import Console
+    from rich.progress import Progress
+
     console = Console(stderr=True) if console is None else console
     if not console.is_terminal:
         yield lambda done, total: None

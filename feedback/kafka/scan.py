@@ -23,9 +23,9 @@ from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
 PAGE_RECORDS = 1000
-FETCH_BYTES = 8 * 2**20
+FETCH_BYTES = 2 * 2**20
 # One partition's share of that; a larger record is still returned whole.
-PARTITION_FETCH_BYTES = 2**20
+PARTITION_FETCH_BYTES = 2**18
 POLL_S = 0.5
 
 

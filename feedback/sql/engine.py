@@ -75,9 +75,8 @@ def open_engine(
     try:
         engine = create_engine(
             parsed,
-            **pool,
+            **{"pool_pre_ping": True, **pool},
             hide_parameters=True,
-            pool_pre_ping=True,
             # A bounded transaction begins with our own SQL, see `_begin_with`.
             isolation_level="AUTOCOMMIT" if autocommit or bounded else "READ COMMITTED",
             connect_args=_postgres_arguments(parsed, timeout_s, bounded=bounded),

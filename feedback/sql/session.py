@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, NullPool
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import NotAvailable, OncewardError
-from feedback.sql.engine import ALONE, open_engine
+from feedback.sql.engine import ALONE
+from feedback.sql.keeping import KEPT
 from feedback.sql.rights import note_hidden_schema
 
 
@@ -35,13 +36,7 @@ class Session:
     ) -> None:
         self._translate = translate
         self._section = section
-        self._engine = open_engine(
-            url,
-            timeout_s=timeout_s,
-            pool={"poolclass": NullPool},
-            at_connect=at_connect,
-            section=section,
-        )
+        self._engine = KEPT.engine(url, timeout_s=timeout_s, at_connect=at_connect, section=section)
         self._connection: Connection | None = None
 
     @property
@@ -80,7 +75,7 @@ class Session:
             raise translated from None
 
     def close(self) -> None:
-        """Close the connection; the next transaction opens one again."""
+        """Close the connection, or leave it to another session; the next transaction opens one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -2,6 +2,7 @@
 
 - `guard`: in which way a run ended, when that is an outage, and when it is over; pure.
 - `pausing`: which topics are paused, and which of their requests run all the same. All ask it.
+- `paused`: one of them, for those who only show it.
 - `watching`: the thread that shares the group's pauses by the journal (`consumer.journal.pauses`).
 - `commands`: pause and resume by a person.
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple
 
 from consumer.features.pausing.guard import Change, Guard, way_of
+from consumer.features.pausing.paused import GUARD, Paused
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
 from consumer.journal.pauses import PauseRow
@@ -21,21 +21,6 @@ from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.status import State
-
-GUARD = "guard"
-
-
-class Paused(NamedTuple):
-    """A paused topic, as the pages show it.
-
-    Attributes:
-        by: `guard`, or the person who has paused it for the group.
-    """
-
-    topic: str
-    reason: str
-    since: int
-    by: str
 
 
 class PauseListener:

@@ -24,7 +24,21 @@ Not obvious: after a stop of the whole process (SIGSTOP, a frozen cgroup, a susp
 loop looks late. The watching thread was late as well, which is how it knows.
 """
 
-from consumer.ops.health.health import Health
-from consumer.ops.health.progress import LoopProgress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from consumer.ops.health.health import Health
+    from consumer.ops.health.progress import LoopProgress
+else:
+    from feedback.lazy import lazy_names
+
+    # Who shows the heartbeats of workers needs nothing of a worker.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "consumer.ops.health.health": ("Health",),
+            "consumer.ops.health.progress": ("LoopProgress",),
+        },
+    )
 
 __all__ = ["Health", "LoopProgress"]

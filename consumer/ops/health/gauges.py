@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from consumer.features.pausing.pausing import GUARD
+from consumer.features.pausing.paused import GUARD
 from consumer.ops.health.vitals import Oldest, Vitals
 from feedback.clock import epoch_ms
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.features.pausing.pausing import Paused
+from consumer.features.pausing.paused import Paused
 from consumer.ops.health.doubts import OpenDoubts
 from consumer.ops.health.progress import ALL, DISPATCH, HANDOVER, LEASE, TELLER
 

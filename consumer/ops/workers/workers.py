@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from consumer.features.pausing.pausing import GUARD
+from consumer.features.pausing.paused import GUARD
 from consumer.handlers.declaration import Handler
 from consumer.journal.workers import HeldClaims, RegisteredWorker
 from consumer.ops.health.pace import TopicPace, WorkersPace
-from consumer.ops.health.vitals import Oldest, Vitals
 from consumer.ops.workers.declared import declared
 from feedback import __version__
+
+if TYPE_CHECKING:
+    # A worker writes its heartbeat by it, and has it; who reads heartbeats needs no worker.
+    from consumer.ops.health.vitals import Oldest, Vitals
 
 # A heartbeat is written three times in `heartbeat_ttl_s`: it stays small.
 MAX_TOPICS = 20

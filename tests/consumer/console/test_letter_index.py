@@ -129,6 +129,30 @@ def test_letters_are_read_once_and_their_states_again_until_they_are_settled(tab
     assert box.passed == [0, 1, 2, 3]
 
 
+def test_a_refresh_writes_the_states_that_have_changed_alone(table: Table) -> None:
+    box = table.box
+    for name in "abc":
+        box.put(name)
+    box.put_theirs("d", 7)
+    assert table.view().states == {"open": 4}
+    written: list[str] = []
+    table.index._database.set_trace_callback(
+        lambda sql: written.append(sql) if sql.startswith("UPDATE") else None
+    )
+    assert table.view().states == {"open": 4}
+    assert not written
+    box.states = {"b": LetterState.RUNNING}
+    assert table.view().states == {"open": 3, "running": 1}
+    assert len(written) == 1
+    box.ours = "FAILED"
+    (theirs,) = (one for one in table.view().newest if one.request_id == "d")
+    assert theirs.ours == "FAILED"
+    assert len(written) == 2
+    box.states = {}
+    assert table.view().states == {"open": 4}
+    assert len(written) == 3
+
+
 def test_a_letter_that_was_written_twice_is_one_and_goes_with_its_last_copy(table: Table) -> None:
     box = table.box
     for name in ("a", "b", "a"):

@@ -9,10 +9,10 @@ import pytest
 from consumer.dlq.doubts_list import (
     doubt_lines,
     doubts_json,
-    doubts_page,
     found_doubts,
     resolve_commands,
 )
+from consumer.dlq.doubts_page import doubts_page
 from consumer.dlq.filter import Filter
 from consumer.journal.records import JournalState, Row
 from tests.consumer.dlq.samples import FAILED_AT

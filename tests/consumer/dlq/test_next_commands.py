@@ -8,7 +8,8 @@ import pytest
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestHolder, holder_of
-from consumer.dlq.timeline_page import holder_words, next_lines
+from consumer.dlq.timeline_page import next_lines
+from consumer.dlq.timeline_words import holder_words
 from consumer.handlers.request import Request
 from consumer.journal.actions import Action
 from consumer.journal.lookup import LeaseRow

@@ -1,7 +1,7 @@
 """The events of one request, from whatever is known of it."""
 
 from consumer.dlq.timeline import Clock, EventKind, TimelineEvent, timeline_of
-from consumer.dlq.timeline_page import event_words
+from consumer.dlq.timeline_words import event_words
 from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
 from feedback.status import State

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from consumer.ops.health.pace import GROWTH, MOST_STEPS, PaceMeter, TopicPace, WorkersPace, step_of
+from consumer.ops.health.pace import GROWTH, MOST_STEPS, TopicPace, WorkersPace, step_of
+from consumer.ops.health.pace_meter import PaceMeter
 from feedback.status import State
 from tests.consumer.samples import delivery, row, settled
 

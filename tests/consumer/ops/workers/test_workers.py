@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from consumer.features.pausing.pausing import GUARD, Paused
+from consumer.features.pausing.paused import GUARD, Paused
 from consumer.journal.workers import HeldClaims, RegisteredWorker
 from consumer.ops.health.pace import TopicPace
 from consumer.ops.health.vitals import Oldest
