@@ -52,7 +52,13 @@ def topic(link: LyingLink) -> str:
     return name
 
 
-@pytest.fixture(params=[PLAIN, SAFE, FAST], ids=["plain", "safe", "fast"])
+@pytest.fixture(
+    params=[
+        pytest.param(PLAIN, id="plain"),
+        pytest.param(SAFE, id="safe", marks=pytest.mark.long),
+        pytest.param(FAST, id="fast", marks=pytest.mark.long),
+    ]
+)
 def sender(
     request: pytest.FixtureRequest, link: LyingLink, engine: str, group: str
 ) -> Iterator[KafkaSender]:
