@@ -18,7 +18,6 @@ from consumer.journal import (
 from consumer.loop import mapping
 from consumer.loop.continuation import Continuation
 from consumer.loop.in_flight import InFlight
-from consumer.loop.mapping import Run
 from consumer.loop.settlement import Skipping
 from consumer.loop.told_runs import ToldRuns, as_ended, leads
 from consumer.status.status_writer import StatusWriter
@@ -111,7 +110,7 @@ class Writing:
                 tried=self._in_flight.tried,
             )
         except JournalUnavailable:
-            self._in_flight.tried.update(one.request_id for one in batch)
+            self._in_flight.unanswered(batch)
             raise
         self._in_flight.answered(batch)
         self.published = ()
@@ -168,11 +167,14 @@ class Writing:
         They are about to run again, or to be skipped.
         """
         for one in delivered:
-            ended = self._in_flight.ended.of(one.request_id)
+            ended = self._in_flight.ended_here(one.request_id)
             # A wake-up is granted only where the run before it stands as it ended.
             if ended is not None and one.wakes != ended.generation:
                 yield ended
-        yield from self._in_flight.ended.among(one.takeover.request_id for one in again)
+        for request_id, _ in (one.run for one in again):
+            ended = self._in_flight.ended_here(request_id)
+            if ended is not None:
+                yield ended
         # A run of ours that the journal has lost would be taken for one that never was.
         told = {one.request_id: one for one in told_runs}
         ours = [one.run for one in again if one.run in self._in_flight.running]
@@ -180,15 +182,11 @@ class Writing:
             self._in_flight.own_run(run) for run in ours if not leads(told.get(run[0]), run)
         )
         voided = {one.run for one in again if one.takeover.kind is TakeoverKind.VOIDED}
-        for run in [*ours, *self._lapsed()]:
+        for run in [*ours, *self._in_flight.lapsed_at_effects]:
             known = told.get(run[0])
             if known is not None and known.run == run and leads(known, run):
                 is_doubtful = run not in voided and self._in_flight.leaves_doubt(run)
                 yield as_ended(known, may_have_acted=is_doubtful)
-
-    def _lapsed(self) -> list[Run]:
-        """Return the runs at their effects that others may have gone on with meanwhile."""
-        return [run for run in self._in_flight.effects if run in self._in_flight.lapsed]
 
     def _told_of(
         self, delivered: Sequence[Delivery], again: Sequence[Continuation]
@@ -204,7 +202,7 @@ class Writing:
             in_hand = {name for name, _ in self._in_flight.running}
             asked = [one for one in asked if one.request_id not in in_hand]
         asked += [one.delivery for one in again]
-        asked += [self._in_flight.running[run] for run in self._lapsed()]
+        asked += [self._in_flight.running[run] for run in self._in_flight.lapsed_at_effects]
         told = self._told_runs.of(asked) if asked else []
         return [one.disowned() if self._is_over(one) else one for one in told]
 

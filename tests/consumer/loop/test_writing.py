@@ -65,10 +65,12 @@ def test_a_run_of_ours_that_the_database_lost_and_nobody_has_in_hand_is_not_gran
 ) -> None:
     status_writer: Any = StatusWriter()
     # An earlier try of the claim had no answer.
-    held = InFlight(tried={"a"})
+    held = InFlight()
     again = delivery("a", 2)._replace(deadline_at=FAR_MS)
+    held.take([again])
+    held.unanswered([again])
     if in_hand:
-        held.continuing["a", 2] = continuation(again, 2, After.RUN_AGAIN, because="CHILD_DIED")
+        held.revive(continuation(again, 2, After.RUN_AGAIN, because="CHILD_DIED"))
     writing = Writing(
         in_flight=held,
         journal=journal,
