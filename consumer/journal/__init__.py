@@ -84,6 +84,7 @@ from consumer.journal.records import (
 )
 from consumer.journal.schema import Migrated, migrate
 from consumer.journal.told_rule import ToldRun
+from consumer.journal.work import Work
 
 __all__ = [
     "DISOWNED",
@@ -121,5 +122,6 @@ __all__ = [
     "ToldRun",
     "Unhandled",
     "VerdictKind",
+    "Work",
     "migrate",
 ]

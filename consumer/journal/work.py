@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from sqlalchemy import Connection
 
@@ -30,22 +30,17 @@ from consumer.journal.told_rule import ToldRun
 
 Name = tuple[str, int]
 
-_KINDS = (
-    "own_runs",
-    "told_runs",
-    "finishes",
-    "effects",
-    "takeovers",
-    "published",
-    "refusals",
-    "skips",
-    "claims",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The writes of one transaction, in the order in which they are carried out."""
+    """The writes of one transaction, in the order in which they are carried out.
+
+    Attributes:
+        own_runs: the runs of this worker, as it knows them; a run or an end that the database has
+            lost is written again.
+        told_runs: the latest runs of these requests by their statuses, read before this call; a row
+            that is behind them catches up.
+    """
 
     own_runs: Sequence[OwnRun] = ()
     told_runs: Sequence[ToldRun] = ()
@@ -58,25 +53,15 @@ class Work:
     claims: Sequence[Claim] = ()
 
     def __len__(self) -> int:
-        return (
-            len(self.own_runs)
-            + len(self.told_runs)
-            + len(self.finishes)
-            + len(self.effects)
-            + len(self.takeovers)
-            + len(self.published)
-            + len(self.refusals)
-            + len(self.skips)
-            + len(self.claims)
-        )
+        return sum(len(getattr(self, kind.name)) for kind in fields(self))
 
     def halves(self) -> tuple[Work, Work]:
         """Return the first and the second half; their order is that of the whole."""
         left = len(self) // 2
         first, second = {}, {}
-        for name in _KINDS:
-            items = getattr(self, name)
-            first[name], second[name] = items[:left], items[left:]
+        for kind in fields(self):
+            items = getattr(self, kind.name)
+            first[kind.name], second[kind.name] = items[:left], items[left:]
             left = max(0, left - len(items))
         return Work(**first), Work(**second)
 

@@ -14,6 +14,7 @@ from consumer.journal import (
     Refusal,
     TakeoverKind,
     ToldRun,
+    Work,
 )
 from consumer.loop import mapping
 from consumer.loop.continuation import Continuation
@@ -89,21 +90,24 @@ class Writing:
         # Before the journal is asked: it must know each status that is in Redis by now.
         delivered = [*batch, *(one.delivery for one in skips)]
         told_runs = self._told_of(delivered, again)
+        work = Work(
+            own_runs=[
+                *self._in_flight.lost,
+                *self._in_flight.granted_again(batch),
+                *self._remembered(delivered, again, told_runs),
+            ],
+            told_runs=told_runs,
+            finishes=self._in_flight.finishes,
+            effects=list(self._in_flight.effects.values()),
+            takeovers=[one.takeover for one in again],
+            published=self.published,
+            refusals=self._refusals(),
+            skips=[one.entry for one in skips],
+            claims=[mapping.claim(one) for one in batch],
+        )
         try:
             applied = self._journal.apply(
-                claims=[mapping.claim(one) for one in batch],
-                refusals=self._refusals(),
-                skips=[one.entry for one in skips],
-                effects=list(self._in_flight.effects.values()),
-                takeovers=[one.takeover for one in again],
-                finishes=self._in_flight.finishes,
-                published=self.published,
-                own_runs=[
-                    *self._in_flight.lost,
-                    *self._in_flight.granted_again(batch),
-                    *self._remembered(delivered, again, told_runs),
-                ],
-                told_runs=told_runs,
+                work,
                 # Also runs that wait to be taken over: they may be ours already, by a call of
                 # unknown outcome, and a resend must not pass for the run that this call allowed.
                 held=self._in_flight.runs(),
@@ -123,9 +127,11 @@ class Writing:
             JournalUnavailable: the outcome is unknown.
         """
         return self._journal.apply(
-            refusals=self._refusals(),
-            finishes=self._in_flight.finishes,
-            own_runs=self._in_flight.lost,
+            Work(
+                own_runs=self._in_flight.lost,
+                finishes=self._in_flight.finishes,
+                refusals=self._refusals(),
+            )
         )
 
     def write_unbegun(self) -> None:
@@ -146,7 +152,7 @@ class Writing:
             JournalUnavailable: a sweep tells clients again.
         """
         told = (*self.published, *self._status_writer.take_told())
-        return self._journal.apply(published=told, refusals=self._refusals())
+        return self._journal.apply(Work(published=told, refusals=self._refusals()))
 
     def write_refusals(self) -> Applied:
         """Write only refusals.
@@ -154,7 +160,7 @@ class Writing:
         Raises:
             JournalUnavailable: the outcome is unknown.
         """
-        return self._journal.apply(refusals=self._refusals())
+        return self._journal.apply(Work(refusals=self._refusals()))
 
     def _remembered(
         self,

@@ -11,16 +11,14 @@ from consumer.intake.buffer import Buffer
 from consumer.journal import (
     WORKER_DIED,
     Applied,
-    Finish,
     FinishKind,
     FinishResult,
     Journal,
-    OwnRun,
     Published,
     Takeover,
     TakeoverResult,
     TakeoverResultKind,
-    ToldRun,
+    Work,
 )
 from consumer.loop.continuation import After, continuation
 from consumer.loop.limits import Limits
@@ -96,25 +94,19 @@ class Takeovers:
         self.told_runs: list[tuple[str, int]] = []
 
     def apply(
-        self,
-        *,
-        takeovers: Sequence[Takeover],
-        finishes: Sequence[Finish],
-        held: Iterable[tuple[str, int]],
-        own_runs: Sequence[OwnRun] = (),
-        told_runs: Sequence[ToldRun] = (),
-        **_: object,
+        self, work: Work, *, held: Iterable[tuple[str, int]], tried: Iterable[str]
     ) -> Applied:
-        self.asked += takeovers
+        self.asked += work.takeovers
         self.own_runs = [
-            (one.request_id, one.generation, one.finish and one.finish.state) for one in own_runs
+            (one.request_id, one.generation, one.finish and one.finish.state)
+            for one in work.own_runs
         ]
-        self.told_runs = [(one.request_id, one.generation) for one in told_runs]
+        self.told_runs = [(one.request_id, one.generation) for one in work.told_runs]
         self.held = sorted(held)
         written = FinishResult(FinishKind.WRITTEN)
-        finished = {(one.request_id, one.generation): written for one in finishes}
+        finished = {(one.request_id, one.generation): written for one in work.finishes}
         stale = TakeoverResult(TakeoverResultKind.STALE, None)
-        taken = {(one.request_id, one.generation): stale for one in takeovers}
+        taken = {(one.request_id, one.generation): stale for one in work.takeovers}
         return Applied((), frozenset(), finished, (), taken)
 
 
