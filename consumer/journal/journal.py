@@ -44,9 +44,7 @@ class Journal(SweptJournal):
             outcome_topics=outcome_topics,
         )
         self._observers = observers
-        self._commits = Commits(
-            self._session, group=group, worker_id=worker_id, outcome_topics=outcome_topics
-        )
+        self._commits = Commits(self._session, self._writer)
 
     def apply(
         self, work: Work, *, held: Collection[Name] = (), tried: Collection[str] = ()
@@ -79,7 +77,7 @@ class Journal(SweptJournal):
     def own_claims(self) -> list[Row]:
         """Return the claims that this worker has not finished, as far as the database knows."""
         with self._session.transaction(read_only=True) as connection:
-            return find_own(connection, self._group, worker_id=self._worker_id)
+            return find_own(self._writer(connection))
 
     def disown(self, runs: Sequence[Name]) -> None:
         """Leave claims of this worker to a sweep: nobody holds them, or knows how they ended.
@@ -87,7 +85,7 @@ class Journal(SweptJournal):
         A run that the rollback of its row does not undo may have had its effect.
         """
         with self._session.transaction() as connection:
-            disown(connection, self._group, runs, worker_id=self._worker_id)
+            disown(self._writer(connection), runs)
 
     def mark_unbegun(self, runs: Sequence[Name]) -> None:
         """Leave claims of this worker to a sweep, as of runs that did not reach their effect.

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from consumer.journal import Journal, JournalState, JournalUnavailable, VerdictKind, Work, migrate
 from consumer.journal.ordering import lock_keys
 from consumer.journal.transactional import Transactions
+from consumer.journal.writer import Writer
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, kinds, new_id
 from tests.eventually import eventually
@@ -53,9 +54,8 @@ def test_two_requests_of_a_key_never_run_together_whatever_the_default_isolation
             " (SELECT oid FROM pg_database WHERE datname = current_database())"
         )
         eventually(lambda: database.query(locks) != [])
-        granted = Work(claims=[first]).carry_out(
-            earlier, group=group, worker_id="earlier", held=set()
-        )
+        writer = Writer(connection=earlier, group=group, worker_id="earlier")
+        granted = Work(claims=[first]).carry_out(writer, held=set())
         earlier.commit()
         assert kinds(granted) == [VerdictKind.RUN]
         assert kinds(waiting.result()) == [VerdictKind.HELD]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import pytest
-from sqlalchemy import Connection, false
+from sqlalchemy import false
 
 from consumer.journal import (
     DISOWNED,
@@ -23,11 +23,11 @@ from consumer.journal import (
     VerdictKind,
     Work,
     commits,
-    history,
     restoring,
     sweep,
 )
 from consumer.journal.errors import Contended
+from consumer.journal.writer import Writer
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import OTHER_SHA, claim, finish, kinds, new_id, row_of
 
@@ -243,14 +243,14 @@ def test_a_lost_run_that_no_child_took_is_not_written_over_a_row_that_changed_be
     journal.apply(Work(claims=[claim(name)]))
     (before,) = journal.rows([name])
     database.change("UPDATE onceward_request SET owner = 'peer', state = :s", s=state.value)
-    read = history.read
+    read = Writer.read
 
     def read_before(
-        connection: Connection, group: str, names: Collection[str], *, lock: bool = False
+        self: Writer, names: Collection[str], *, lock: bool = False
     ) -> tuple[dict[str, Row], int]:
-        return read(connection, group, names, lock=True) if lock else ({name: before}, 0)
+        return read(self, names, lock=True) if lock else ({name: before}, 0)
 
-    monkeypatch.setattr(restoring, "read", read_before)
+    monkeypatch.setattr(Writer, "read", read_before)
     journal.apply(Work(own_runs=[_untaken(name)]))
     (row,) = database.query("SELECT owner, generation, state FROM onceward_request")
     assert row == {"owner": "peer", "generation": 1, "state": state}
@@ -319,10 +319,8 @@ def test_a_claim_that_was_never_begun_is_marked_so_at_the_second_try(
     journal.apply(Work(claims=[claim(name)]))
     tries, mark = [], restoring.mark_unbegun
 
-    def first_is_rolled_back(
-        connection: Connection, group: str, runs: Sequence[tuple[str, int]], *, worker_id: str
-    ) -> None:
-        mark(connection, group, runs, worker_id=worker_id)
+    def first_is_rolled_back(writer: Writer, runs: Sequence[tuple[str, int]]) -> None:
+        mark(writer, runs)
         tries.append(runs)
         if len(tries) == 1:
             raise Contended("deadlock")
