@@ -36,10 +36,11 @@ class InFlight:
     gets a settlement, which the journal writes. A method stands for each of these events, and
     nothing else changes the state. Between two turns of the loop
 
-    - a run is in a child, or goes on (`continuing`), or has one settlement, and is among `running`
-      all the while; only what goes on for a dead worker is not;
-    - what may have happened to it (its effect, a lapse of our lease) is known until it is let go;
-    - a claim that the journal may have granted already (`tried`) is still among `claiming`.
+    - a run waits at its effect, or has a settlement, or goes on (`continuing`): one of them at
+      most. It is among `running` all the while; only what goes on for a dead worker is not;
+    - so is a run about which the counterparty is asked, or whose effect or lapse is known;
+    - a claim that the journal may have granted already (`tried`) is among `claiming`. A run that no
+      child took is that of such a claim, and not among `running`.
 
     Belongs to the loop's thread. What its properties return changes under the reader: other threads
     copy it first.
