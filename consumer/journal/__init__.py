@@ -4,7 +4,8 @@ The flow: a worker's loop hands batches of claims, effects, finishes, refusals a
 statuses to `Journal.apply`, one transaction a call, and gets a verdict for each.
 
 - `journal`: the worker's object; `swept_journal`: its sweeper's part. `commits`: one call's writes,
-  in halves around an item that the database refuses. `work`: these writes, in order.
+  in halves around an item that the database refuses. `work`: these writes, in order. `writer`:
+  the worker that writes, with its transaction.
 - `records`: arguments and results as frozen values. `verdict`: the rules of claims, pure.
 - `takeover_rule`: how a run without an end may be followed, pure; `takeover` carries it out.
 - `claiming`, `skipping` (refusals too), `finishing`: each kind of write for a batch; `claim_sql`
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     )
     from consumer.journal.schema import Migrated, migrate
     from consumer.journal.told_rule import ToldRun
+    from consumer.journal.work import Work
 else:
     from feedback.lazy import lazy_names
 
@@ -127,6 +129,7 @@ else:
             ),
             "consumer.journal.schema": ("Migrated", "migrate"),
             "consumer.journal.told_rule": ("ToldRun",),
+            "consumer.journal.work": ("Work",),
         },
     )
 
@@ -166,5 +169,6 @@ __all__ = [
     "ToldRun",
     "Unhandled",
     "VerdictKind",
+    "Work",
     "migrate",
 ]

@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, null
+from sqlalchemy import ColumnElement, null
 
 from consumer.journal.clock import now_ms
 from consumer.journal.forgetting import forgotten_among
-from consumer.journal.history import read
 from consumer.journal.lost_rows import claimed_at, insert_lost, overwrite_lost, why_followed
 from consumer.journal.records import JournalState, Row
 from consumer.journal.takeover import living
 from consumer.journal.told_rule import ToldRun, catch_up_with
+from consumer.journal.writer import Writer
 
 _NEVER_BEGAN = (JournalState.EXPIRED, JournalState.SKIPPED)
 
 
 def catch_up(
-    connection: Connection,
-    group: str,
-    worker_id: str,
+    writer: Writer,
     runs: Sequence[ToldRun],
     *,
-    outcome_topics: Collection[str] = (),
     may_overwrite_claims: bool = False,
     going_on: Collection[str] = (),
 ) -> list[Row]:
@@ -35,35 +32,34 @@ def catch_up(
 
     Args:
         may_overwrite_claims: of workers whose lease is over; else claims stay as they are.
-        going_on: of these requests alone, also the claims of `worker_id`, which is about to go on
+        going_on: of these requests alone, also the claims of the writer, which is about to go on
             with them.
     """
     told = {one.request_id: one for one in runs}
-    found, _ = read(connection, group, told)
+    found, _ = writer.read(told)
     # A request that the journal has pruned runs no more.
     absent = [one for name, one in told.items() if name not in found]
     open_ = [one.claim for one in absent if one.state == JournalState.CLAIMED]
-    for name in forgotten_among(connection, group, open_):
+    for name in forgotten_among(writer.connection, writer.group, open_):
         del told[name]
     behind = [name for name, one in told.items() if _is_behind(one, found.get(name))]
     if not behind:
         return []
-    locked, _ = read(connection, group, behind, lock=True)
-    alive = living(connection, {row.owner for row in locked.values()})
+    locked, _ = writer.read(behind, lock=True)
+    alive = living(writer.connection, {row.owner for row in locked.values()})
     for name in sorted(behind):
         row = locked.get(name)
         # Others may have gone on with a claim of ours while we stood still, and that is lost.
-        lives = alive - {worker_id} if name in going_on else alive
+        lives = alive - {writer.worker_id} if name in going_on else alive
         may_overwrite = may_overwrite_claims or name in going_on
         is_gone = may_overwrite and row is not None and row.owner not in lives
         one = catch_up_with(told[name], row, owner_is_gone=is_gone)
         if one is not None and row is None:
-            wants_outcome = one.claim.topic in outcome_topics
-            insert_lost(connection, group, one.claim, _values(one), wants_outcome=wants_outcome)
+            insert_lost(writer, one.claim, _values(one))
         elif one is not None and row is not None:
             why = why_followed(row, told[name].claim, is_raised=one.is_raised)
-            overwrite_lost(connection, group, worker_id, row, _overwritten(one, row), why=why)
-    rows, _ = read(connection, group, behind)
+            overwrite_lost(writer, row, _overwritten(one, row), why=why)
+    rows, _ = writer.read(behind)
     return [row for row in rows.values() if row != found.get(row.request_id)]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlalchemy import Connection
-
 from consumer.journal.batch import CLAIMS, carry
 from consumer.journal.claim_sql import (
     EXTERNAL,
@@ -18,7 +16,7 @@ from consumer.journal.claim_sql import (
 )
 from consumer.journal.errors import Contended
 from consumer.journal.forgetting import doubt_forgotten, find_marks, is_forgotten
-from consumer.journal.history import keep_runs, read, retried_runs
+from consumer.journal.history import retried_runs
 from consumer.journal.ordering import find_holders
 from consumer.journal.records import (
     DEADLINE_OVER,
@@ -46,6 +44,7 @@ from consumer.journal.verdict import (
     decide,
     in_order,
 )
+from consumer.journal.writer import Writer
 
 _MAX_READS = 4
 # An update of an existing row: the statement, and the decision that it carries out.
@@ -68,12 +67,9 @@ class Claims:
             looked up before a row is tried. It costs a statement, or saves one.
     """
 
-    connection: Connection
-    group: str
-    worker_id: str
+    writer: Writer
     held: set[tuple[str, int]]
     tried: Collection[str] = ()
-    outcome_topics: Collection[str] = ()
     expects_rows: bool = False
     _holders: dict[str, KeyHolder] = field(default_factory=dict)
 
@@ -119,7 +115,7 @@ class Claims:
         for request_id, claim in _without(claims, verdicts).items():
             verdicts[request_id] = ClaimVerdict(GONE.kind, claim, None, GONE.reason)
         running = [name for name, one in verdicts.items() if one.kind is VerdictKind.RUN]
-        retried = retried_runs(self.connection, self.group, running)
+        retried = retried_runs(self.writer.connection, self.writer.group, running)
         for name in running:
             row = verdicts[name].row
             if row is not None and (name, row.attempt) in retried:
@@ -128,7 +124,7 @@ class Claims:
 
     def _find_holders(self, claims: dict[str, Claim]) -> dict[str, KeyHolder]:
         ordered = {name: one for name, one in claims.items() if one.order_key is not None}
-        return find_holders(self.connection, self._load(ordered, {})) if ordered else {}
+        return find_holders(self.writer.connection, self._load(ordered, {})) if ordered else {}
 
     def _of_held(self, claims: dict[str, Claim]) -> Iterator[tuple[str, ClaimVerdict]]:
         for request_id, claim in claims.items():
@@ -161,11 +157,11 @@ class Claims:
             }
             if not claims:
                 return
-        statement = insert_claims(self.connection.dialect.name, outcomes=bool(self.outcome_topics))
+        statement = insert_claims(self.writer.dialect, outcomes=bool(self.writer.outcome_topics))
         parameters = self._load(claims, {name: one.begins_at for name, one in claims.items()})
-        if self.outcome_topics:
-            parameters["outcome_topics"] = sorted(self.outcome_topics)
-        answers = self.connection.execute(statement, parameters).all()
+        if self.writer.outcome_topics:
+            parameters["outcome_topics"] = sorted(self.writer.outcome_topics)
+        answers = self.writer.connection.execute(statement, parameters).all()
         taken_back = self._take_back(
             [
                 claims[name]
@@ -177,7 +173,7 @@ class Claims:
             claim = claims[request_id]
             row = taken_back.get(request_id)
             if row is None:
-                row = first_row(claim, state, worker_id=self.worker_id, now=now)
+                row = first_row(claim, state, worker_id=self.writer.worker_id, now=now)
                 decision = INSERT if row.state == JournalState.CLAIMED else EXPIRED
             else:
                 decision = FORGOTTEN
@@ -191,7 +187,7 @@ class Claims:
         """
         if not claims:
             return {}
-        marks = find_marks(self.connection, self.group, claims)
+        marks = find_marks(self.writer.connection, self.writer.group, claims)
         found = {
             one.request_id: one
             for one in claims
@@ -199,13 +195,13 @@ class Claims:
         }
         if not found:
             return {}
-        statement = doubt_forgotten(self.connection.dialect.name)
+        statement = doubt_forgotten(self.writer.dialect)
         generations = {name: one.begins_at for name, one in found.items()}
-        answers = self.connection.execute(statement, self._load(found, generations)).all()
+        answers = self.writer.connection.execute(statement, self._load(found, generations)).all()
         return {row.request_id: row for row in (Row(*answer) for answer in answers)}
 
     def _answer(self, claims: dict[str, Claim]) -> Iterator[tuple[str, ClaimVerdict]]:
-        rows, now = read(self.connection, self.group, claims)
+        rows, now = self.writer.read(claims)
         changing = {}
         for request_id, row in rows.items():
             decision = self._decision(claims[request_id], row, now)
@@ -218,7 +214,7 @@ class Claims:
 
     def _change(self, claims: dict[str, Claim]) -> Iterator[tuple[str, ClaimVerdict]]:
         # Decided again on locked rows: another worker may have been faster.
-        rows, now = read(self.connection, self.group, claims, lock=True)
+        rows, now = self.writer.read(claims, lock=True)
         chosen: dict[ClaimAction, dict[str, int]] = {}
         for request_id, row in rows.items():
             decision = self._decision(claims[request_id], row, now)
@@ -234,17 +230,17 @@ class Claims:
     ) -> Iterator[tuple[str, ClaimVerdict]]:
         statement, decision = _CHANGES[step]
         if decision.kind is VerdictKind.RUN:
-            keep_runs(self.connection, self.group, generations.items(), self.worker_id)
+            self.writer.keep_runs(generations.items())
         chosen = {name: claims[name] for name in generations}
         parameters = self._load(chosen, generations)
-        made = statement(self.connection.dialect.name)
-        for answer in self.connection.execute(made, parameters).all():
+        made = statement(self.writer.dialect)
+        for answer in self.writer.connection.execute(made, parameters).all():
             row = Row(*answer)
             yield row.request_id, self._verdict(chosen[row.request_id], row, decision)
 
     def _decision(self, claim: Claim, row: Row, now: int) -> Decision:
         decision = decide(
-            claim, row, now, worker_id=self.worker_id, held=self.held, tried=self.tried
+            claim, row, now, worker_id=self.writer.worker_id, held=self.held, tried=self.tried
         )
         return in_order(decision, self._holders.get(claim.request_id))
 
@@ -256,10 +252,10 @@ class Claims:
         return ClaimVerdict(decision.kind, claim, row, decision.reason)
 
     def _load(self, claims: dict[str, Claim], generations: dict[str, int]) -> dict[str, object]:
-        dialect = self.connection.dialect.name
+        dialect = self.writer.dialect
         rows = [
             (
-                self.group,
+                self.writer.group,
                 request_id,
                 claim.topic,
                 claim.partition,
@@ -276,7 +272,7 @@ class Claims:
             # Two workers that lock the same rows lock them in the same order.
             for request_id, claim in sorted(claims.items())
         ]
-        return {**CLAIMS.load(self.connection, rows), "this_worker": self.worker_id}
+        return {**CLAIMS.load(self.writer.connection, rows), "this_worker": self.writer.worker_id}
 
 
 def turns(claims: Sequence[Claim]) -> Iterator[list[int]]:

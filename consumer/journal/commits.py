@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from sqlalchemy import Connection
+
 from consumer.journal.errors import Contended, DataRefused
-from consumer.journal.history import read
 from consumer.journal.records import (
     Applied,
     ClaimVerdict,
@@ -20,6 +21,7 @@ from consumer.journal.restoring import mark_unbegun
 from consumer.journal.session import JournalSession
 from consumer.journal.takeover import granted_names
 from consumer.journal.work import Work
+from consumer.journal.writer import Writer
 
 Name = tuple[str, int]
 
@@ -31,22 +33,16 @@ NOTHING = Applied((), frozenset(), {}, ())
 class Commits:
     """The commits of one worker, on its connection.
 
+    Args:
+        writer: makes the worker that writes, for a transaction on this connection.
+
     Attributes:
         expects_rows: whether most claims of the next call are probably resends.
     """
 
-    def __init__(
-        self,
-        session: JournalSession,
-        *,
-        group: str,
-        worker_id: str,
-        outcome_topics: Collection[str],
-    ) -> None:
+    def __init__(self, session: JournalSession, writer: Callable[[Connection], Writer]) -> None:
         self._session = session
-        self._group = group
-        self._worker_id = worker_id
-        self._outcome_topics = outcome_topics
+        self._writer = writer
         self.expects_rows = False
 
     def commit(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
@@ -67,7 +63,7 @@ class Commits:
 
     def _mark_unbegun(self, runs: Sequence[Name]) -> None:
         with self._session.transaction() as connection:
-            mark_unbegun(connection, self._group, runs, worker_id=self._worker_id)
+            mark_unbegun(self._writer(connection), runs)
 
     def _settle(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
         try:
@@ -91,12 +87,9 @@ class Commits:
     def _carry_out(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
         with self._session.transaction() as connection:
             return work.carry_out(
-                connection,
-                group=self._group,
-                worker_id=self._worker_id,
+                self._writer(connection),
                 held=held,
                 tried=tried,
-                outcome_topics=self._outcome_topics,
                 expects_rows=self.expects_rows,
             )
 
@@ -125,7 +118,7 @@ class Commits:
         name = (finish.request_id, finish.generation)
         result = self._tried_twice(Work(finishes=[finish]), held).finished[name]
         with self._session.transaction(read_only=True) as connection:
-            rows, _ = read(connection, self._group, [finish.request_id])
+            rows, _ = self._writer(connection).read([finish.request_id])
         # The row was written otherwise than the finish asked: return it.
         told = FinishResult(result.kind, rows.get(finish.request_id))
         return replace(NOTHING, finished={name: told})

@@ -11,7 +11,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from consumer.journal.batch import FINISHES, RUNS, STATES
 from consumer.journal.clock import now_ms
-from consumer.journal.history import keep_runs, read, update_runs
+from consumer.journal.history import update_runs
 from consumer.journal.records import (
     EffectMark,
     Finish,
@@ -22,53 +22,50 @@ from consumer.journal.records import (
 )
 from consumer.journal.tables import request
 from consumer.journal.verdict import decide_finish, resolution
+from consumer.journal.writer import Writer
 
 Name = tuple[str, int]
 
 
-def finish(
-    connection: Connection, group: str, worker_id: str, finishes: Sequence[Finish]
-) -> dict[Name, FinishResult]:
+def finish(writer: Writer, finishes: Sequence[Finish]) -> dict[Name, FinishResult]:
     """Write how runs ended; return the result of each finish, by (request_id, generation)."""
     distinct = {(one.request_id, one.generation): one for one in reversed(finishes)}
-    written = _write(connection, group, distinct, JournalState.CLAIMED)
+    written = _write(writer, distinct, JournalState.CLAIMED)
     results = {
         name: FinishResult(FinishKind.WRITTEN, due_at=due_at) for name, due_at in written.items()
     }
     if len(results) < len(distinct):
         rest = {name: one for name, one in distinct.items() if name not in written}
-        results.update(_finish_late(connection, group, worker_id, rest))
+        results.update(_finish_late(writer, rest))
     return results
 
 
-def _finish_late(
-    connection: Connection, group: str, worker_id: str, finishes: dict[Name, Finish]
-) -> dict[Name, FinishResult]:
-    rows, _ = read(connection, group, {name for name, _ in finishes}, lock=True)
+def _finish_late(writer: Writer, finishes: dict[Name, Finish]) -> dict[Name, FinishResult]:
+    rows, _ = writer.read({name for name, _ in finishes}, lock=True)
     results = {}
     for name, one in finishes.items():
         row = rows.get(one.request_id)
-        results[name] = FinishResult(decide_finish(one, row, worker_id), row)
+        results[name] = FinishResult(decide_finish(one, row, writer.worker_id), row)
     resolved = {
         name: resolution(finishes[name])
         for name, result in results.items()
         if result.kind is FinishKind.WRITTEN
     }
     if resolved:
-        keep_runs(connection, group, resolved, worker_id)
-        for name in _write(connection, group, resolved, JournalState.IN_DOUBT):
+        writer.keep_runs(resolved)
+        for name in _write(writer, resolved, JournalState.IN_DOUBT):
             other = None if resolved[name] == finishes[name] else resolved[name]
             results[name] = FinishResult(FinishKind.WRITTEN, resolution=other)
     return results
 
 
 def _write(
-    connection: Connection, group: str, finishes: dict[Name, Finish], state: JournalState
+    writer: Writer, finishes: dict[Name, Finish], state: JournalState
 ) -> dict[Name, int | None]:
     """Return when the next run of each is due, by the rows as written."""
     rows = [
         (
-            group,
+            writer.group,
             one.request_id,
             one.generation,
             one.state,
@@ -80,22 +77,20 @@ def _write(
         )
         for _, one in sorted(finishes.items())
     ]
-    parameters = {**FINISHES.load(connection, rows), "found": state.value}
-    answers = connection.execute(_finish(connection.dialect.name), parameters).all()
+    parameters = {**FINISHES.load(writer.connection, rows), "found": state.value}
+    answers = writer.connection.execute(_finish(writer.dialect), parameters).all()
     return {(request_id, generation): due_at for request_id, generation, due_at in answers}
 
 
-def mark_effects(
-    connection: Connection, group: str, worker_id: str, effects: Sequence[EffectMark]
-) -> set[Name]:
+def mark_effects(writer: Writer, effects: Sequence[EffectMark]) -> set[Name]:
     """Note that effects are entered; return the (request_id, generation) that may enter.
 
     One that is noted already was asked for by an earlier try of unknown outcome: it may enter.
     """
     names = {(one.request_id, one.generation) for one in effects}
-    rows = [(group, *name) for name in sorted(names)]
-    parameters = {**RUNS.load(connection, rows), "this_worker": worker_id}
-    answers = connection.execute(_mark_effect(connection.dialect.name), parameters).all()
+    rows = [(writer.group, *name) for name in sorted(names)]
+    parameters = {**RUNS.load(writer.connection, rows), "this_worker": writer.worker_id}
+    answers = writer.connection.execute(_mark_effect(writer.dialect), parameters).all()
     return {(request_id, generation) for request_id, generation in answers}
 
 

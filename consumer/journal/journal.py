@@ -7,25 +7,12 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import func, select
 
 from consumer.journal.commits import NOTHING, Commits
-from consumer.journal.records import (
-    Applied,
-    Claim,
-    EffectMark,
-    Finish,
-    OwnRun,
-    Published,
-    Refusal,
-    Row,
-    Skip,
-    Takeover,
-    VerdictKind,
-)
+from consumer.journal.records import Applied, Row, VerdictKind
 from consumer.journal.restoring import disown, find_own
 from consumer.journal.schema import check_version, read_journal_id, server_version
 from consumer.journal.standing import DatabaseSettings, read_standing
 from consumer.journal.swept_journal import SweptJournal
 from consumer.journal.tables import request
-from consumer.journal.told_rule import ToldRun
 from consumer.journal.work import Work
 from feedback.observer import Observer, observed
 
@@ -57,71 +44,40 @@ class Journal(SweptJournal):
             outcome_topics=outcome_topics,
         )
         self._observers = observers
-        self._commits = Commits(
-            self._session, group=group, worker_id=worker_id, outcome_topics=outcome_topics
-        )
+        self._commits = Commits(self._session, self._writer)
 
     def apply(
-        self,
-        *,
-        claims: Sequence[Claim] = (),
-        refusals: Sequence[Refusal] = (),
-        skips: Sequence[Skip] = (),
-        effects: Sequence[EffectMark] = (),
-        takeovers: Sequence[Takeover] = (),
-        finishes: Sequence[Finish] = (),
-        published: Sequence[Published] = (),
-        own_runs: Sequence[OwnRun] = (),
-        told_runs: Sequence[ToldRun] = (),
-        held: Collection[Name] = (),
-        tried: Collection[str] = (),
+        self, work: Work, *, held: Collection[Name] = (), tried: Collection[str] = ()
     ) -> Applied:
         """Commit all items in one transaction and return the result of each.
 
-        The order is: own runs, told runs, finishes, effects, takeovers, published, refusals, skips,
-        claims. An item that the database refuses because of its data is found by halving, and the
-        rest is committed without it. Such a claim is REFUSED; such a finish is written without its
-        result.
+        An item that the database refuses because of its data is found by halving, and the rest is
+        committed without it. Such a claim is REFUSED; such a finish is written without its result.
 
         Args:
-            own_runs: the runs of this worker, as it knows them; a run or an end that the database
-                has lost is written again.
-            told_runs: the latest runs of these requests by their statuses, read before this call; a
-                row that is behind them catches up.
             held: (request_id, generation) of runs that this worker has in a child or in a waiting
                 finish.
             tried: requests whose claims were part of a call of unknown outcome, or whose run was
                 granted and never begun: such a claim of its own that is not among `held` is
                 granted again (docs: How it works).
         """
-        work = Work(
-            own_runs=own_runs,
-            told_runs=told_runs,
-            finishes=finishes,
-            effects=effects,
-            takeovers=takeovers,
-            published=published,
-            refusals=refusals,
-            skips=skips,
-            claims=claims,
-        )
         if not len(work):
             return NOTHING
         # Claims and finishes of one turn share a transaction and its time.
-        kinds = (("claim", claims), ("finish", finishes), ("effect", effects))
+        kinds = (("claim", work.claims), ("finish", work.finishes), ("effect", work.effects))
         what = [name for name, those in kinds if those]
         with observed(self._observers, *(what or ["journal"])):
             applied = self._commits.commit(work, held, tried)
-        if claims:
+        if work.claims:
             known = sum(one.kind is not VerdictKind.RUN for one in applied.verdicts)
             # After a resend of many: one batch of claims is as the one before.
-            self._commits.expects_rows = 2 * known > len(claims)
+            self._commits.expects_rows = 2 * known > len(work.claims)
         return applied
 
     def own_claims(self) -> list[Row]:
         """Return the claims that this worker has not finished, as far as the database knows."""
         with self._session.transaction(read_only=True) as connection:
-            return find_own(connection, self._group, worker_id=self._worker_id)
+            return find_own(self._writer(connection))
 
     def disown(self, runs: Sequence[Name]) -> None:
         """Leave claims of this worker to a sweep: nobody holds them, or knows how they ended.
@@ -129,7 +85,7 @@ class Journal(SweptJournal):
         A run that the rollback of its row does not undo may have had its effect.
         """
         with self._session.transaction() as connection:
-            disown(connection, self._group, runs, worker_id=self._worker_id)
+            disown(self._writer(connection), runs)
 
     def mark_unbegun(self, runs: Sequence[Name]) -> None:
         """Leave claims of this worker to a sweep, as of runs that did not reach their effect.

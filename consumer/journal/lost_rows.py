@@ -9,12 +9,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Update, null, update
+from sqlalchemy import ColumnElement, Update, null, update
 
 from consumer.journal.clock import now_ms
-from consumer.journal.history import keep_runs, this_run
+from consumer.journal.history import this_run
 from consumer.journal.records import WORKER_DIED, Claim, JournalState, Row, TakeoverKind
 from consumer.journal.tables import request
+from consumer.journal.writer import Writer
 from feedback.sql.inserting import insert_into
 
 _WITHOUT_AN_END = (JournalState.CLAIMED, JournalState.IN_DOUBT)
@@ -61,30 +62,26 @@ def _have_one_key(row: Row, later: Claim) -> bool:
     return is_keyed and _TRANSACTIONAL not in (row.effect_kind, later.effect_kind)
 
 
-def insert_lost(
-    connection: Connection, group: str, claim: Claim, values: dict[str, Any], *, wants_outcome: bool
-) -> None:
+def insert_lost(writer: Writer, claim: Claim, values: dict[str, Any]) -> None:
     """Insert the row of a request that has none; leave a row of another worker alone.
 
     Args:
         values: by the names of the columns; they win over those of the claim.
     """
     named = {
-        "group": group,
+        "group": writer.group,
         "request_id": claim.request_id,
         "payload_sha256": claim.payload_sha256,
-        "outcome_generation": 0 if wants_outcome else None,
+        "outcome_generation": 0 if claim.topic in writer.outcome_topics else None,
     }
     row = {**claim_values(claim), **values, **named}
     # The row of another worker is looked at the next time.
-    inserted = insert_into(request, connection.dialect.name).values(row)
-    connection.execute(inserted.on_conflict_do_nothing())
+    inserted = insert_into(request, writer.dialect).values(row)
+    writer.connection.execute(inserted.on_conflict_do_nothing())
 
 
 def overwrite_lost(
-    connection: Connection,
-    group: str,
-    worker_id: str,
+    writer: Writer,
     row: Row,
     values: dict[str, Any],
     *,
@@ -97,28 +94,20 @@ def overwrite_lost(
         values: of the later run, by the names of the columns.
         why: the reason that the history gives.
     """
-    keep_lost(connection, group, worker_id, row, why=why)
+    keep_lost(writer, row, why=why)
     parameters = {
-        "this_group": group,
+        "this_group": writer.group,
         "this_request": row.request_id,
         "this_generation": row.generation,
     }
-    connection.execute(_OVERWRITE.values({**values, "dead_letter_at": null()}), parameters)
+    writer.connection.execute(_OVERWRITE.values({**values, "dead_letter_at": null()}), parameters)
 
 
-def keep_lost(
-    connection: Connection,
-    group: str,
-    worker_id: str,
-    row: Row,
-    *,
-    why: Followed | TakeoverKind | None,
-) -> None:
+def keep_lost(writer: Writer, row: Row, *, why: Followed | TakeoverKind | None) -> None:
     """Keep a run that is behind in the history; see `overwrite_lost`."""
     # Of an older claim that stands there nobody knows the end any more.
     outcome = WORKER_DIED if row.state == JournalState.CLAIMED else None
-    name = (row.request_id, row.generation)
-    keep_runs(connection, group, [name], worker_id, outcome=outcome, allowed_by=why)
+    writer.keep_runs([(row.request_id, row.generation)], outcome=outcome, allowed_by=why)
 
 
 def claim_values(claim: Claim) -> dict[str, Any]:

@@ -7,17 +7,17 @@ Rare, so row by row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, case, func, null, select
+from sqlalchemy import Select, and_, bindparam, case, func, null, select
 
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.journal.clock import now_ms
 from consumer.journal.finishing import finish, mark_effects
 from consumer.journal.forgetting import as_forgotten, forgotten_among
-from consumer.journal.history import read, row_columns
+from consumer.journal.history import row_columns
 from consumer.journal.lost_rows import (
     claim_values,
     claimed_at,
@@ -31,18 +31,12 @@ from consumer.journal.records import DISOWNED, EffectMark, JournalState, OwnRun,
 from consumer.journal.state_literals import CLAIMED
 from consumer.journal.tables import request
 from consumer.journal.verdict import gives_way, is_lost
+from consumer.journal.writer import Writer
 
 Name = tuple[str, int]
 
 
-def restore(
-    connection: Connection,
-    group: str,
-    worker_id: str,
-    runs: Sequence[OwnRun],
-    *,
-    outcome_topics: Collection[str] = (),
-) -> list[Row]:
+def restore(writer: Writer, runs: Sequence[OwnRun]) -> list[Row]:
     """Write these runs again where the database has lost them; return those rows.
 
     A row that says more than the worker knows stays as it is. Of an earlier run it is written how
@@ -50,52 +44,47 @@ def restore(
     child took may be granted again once it is written; so it is not where another one may act, or
     may have acted.
     """
-    found, _ = read(connection, group, {one.request_id for one in runs})
-    runs = [*_without_surpassed(connection, group, worker_id, runs, found)]
+    found, _ = writer.read({one.request_id for one in runs})
+    runs = [*_without_surpassed(writer, runs, found)]
     latest = {one.request_id: one for one in sorted(runs, key=lambda one: one.generation)}
     lost = {name for name, one in latest.items() if is_lost(one, found.get(name))}
     # Another run may have followed, and was pruned since.
     absent = [latest[name].claim for name in lost - found.keys() if latest[name].may_be_followed]
-    for name in forgotten_among(connection, group, absent):
+    for name in forgotten_among(writer.connection, writer.group, absent):
         latest[name] = as_forgotten(latest[name])
-    locked, _ = read(connection, group, lost, lock=True)
+    locked, _ = writer.read(lost, lock=True)
+    worker_id = writer.worker_id
     lost = {name for name in lost if _is_still_lost(latest[name], locked.get(name), worker_id)}
     for one in sorted(runs, key=lambda one: one.run):
         row = locked.get(one.request_id)
         is_before = one.run != latest[one.request_id].run
         is_it = row is not None and (row.generation, row.owner) == (one.generation, worker_id)
         if is_before and is_it and row is not None:
-            _write_again(connection, group, worker_id, one, row)
-    locked, _ = read(connection, group, lost, lock=True)
+            _write_again(writer, one, row)
+    locked, _ = writer.read(lost, lock=True)
     for name in sorted(lost):
         one, row = latest[name], locked.get(name)
         if row is None:
-            wants_outcome = one.claim.topic in outcome_topics
-            values = _values(one, worker_id)
-            insert_lost(connection, group, one.claim, values, wants_outcome=wants_outcome)
+            insert_lost(writer, one.claim, _values(one, worker_id))
         elif row.generation < one.generation:
             values = {**claim_values(one.claim), **_values(one, worker_id), "by": null()}
             why = why_followed(row, one.claim)
-            overwrite_lost(connection, group, worker_id, row, values, why=why)
+            overwrite_lost(writer, row, values, why=why)
         else:
-            _write_again(connection, group, worker_id, one, row)
-    rows, _ = read(connection, group, lost)
+            _write_again(writer, one, row)
+    rows, _ = writer.read(lost)
     return list(rows.values())
 
 
 def _without_surpassed(
-    connection: Connection,
-    group: str,
-    worker_id: str,
-    runs: Sequence[OwnRun],
-    found: Mapping[str, Row],
+    writer: Writer, runs: Sequence[OwnRun], found: Mapping[str, Row]
 ) -> Iterator[OwnRun]:
     """Leave out runs that no child took where another run has acted, or may act."""
     untaken = [one.claim for one in runs if not one.is_begun and one.request_id not in found]
-    pruned = forgotten_among(connection, group, untaken)
+    pruned = forgotten_among(writer.connection, writer.group, untaken)
     for one in runs:
         is_pruned = one.request_id in pruned and not one.is_begun
-        if not is_pruned and not gives_way(one, found.get(one.request_id), worker_id):
+        if not is_pruned and not gives_way(one, found.get(one.request_id), writer.worker_id):
             yield one
 
 
@@ -104,46 +93,45 @@ def _is_still_lost(one: OwnRun, row: Row | None, worker_id: str) -> bool:
     return is_lost(one, row) and not gives_way(one, row, worker_id)
 
 
-def _write_again(connection: Connection, group: str, worker_id: str, one: OwnRun, row: Row) -> None:
+def _write_again(writer: Writer, one: OwnRun, row: Row) -> None:
     """Write how a run ended that stands in its row, or that its effect has begun."""
     if not is_lost(one, row):
         return
     if one.finish is not None:
-        finish(connection, group, worker_id, [one.finish])
+        finish(writer, [one.finish])
     else:
-        mark_effects(connection, group, worker_id, [EffectMark(*one.run)])
+        mark_effects(writer, [EffectMark(*one.run)])
 
 
-def find_own(connection: Connection, group: str, *, worker_id: str) -> list[Row]:
-    parameters = {"this_group": group, "this_worker": worker_id}
-    require_complete(connection)
-    answers = connection.execute(_find_own(connection.dialect.name), parameters)
+def find_own(writer: Writer) -> list[Row]:
+    parameters = {"this_group": writer.group, "this_worker": writer.worker_id}
+    require_complete(writer.connection)
+    answers = writer.connection.execute(_find_own(writer.dialect), parameters)
     return [Row(*answer) for answer in answers.all()]
 
 
-def disown(connection: Connection, group: str, runs: Sequence[Name], *, worker_id: str) -> None:
+def disown(writer: Writer, runs: Sequence[Name]) -> None:
     """Let claims of a worker count as left by a dead one, in doubt where that is possible."""
-    for parameters in _claims_of(group, runs, worker_id):
-        connection.execute(_DISOWN, {**parameters, "nobody": worker_id + DISOWNED})
+    nobody = writer.worker_id + DISOWNED
+    for parameters in _claims_of(writer, runs):
+        writer.connection.execute(_DISOWN, {**parameters, "nobody": nobody})
 
 
-def mark_unbegun(
-    connection: Connection, group: str, runs: Sequence[Name], *, worker_id: str
-) -> None:
+def mark_unbegun(writer: Writer, runs: Sequence[Name]) -> None:
     """Let claims of a worker count as those of marked runs that have not entered their effect.
 
     Of a plain external handler the claim itself says that the effect may have happened; that kind
     is of the run that follows.
     """
-    for parameters in _claims_of(group, runs, worker_id):
-        connection.execute(_MARK_UNBEGUN, parameters)
+    for parameters in _claims_of(writer, runs):
+        writer.connection.execute(_MARK_UNBEGUN, parameters)
 
 
-def _claims_of(group: str, runs: Sequence[Name], worker_id: str) -> Iterator[dict[str, Any]]:
+def _claims_of(writer: Writer, runs: Sequence[Name]) -> Iterator[dict[str, Any]]:
     for request_id, generation in sorted(runs):
         yield {
-            "this_group": group,
-            "this_worker": worker_id,
+            "this_group": writer.group,
+            "this_worker": writer.worker_id,
             "this_request": request_id,
             "this_generation": generation,
         }

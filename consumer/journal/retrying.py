@@ -27,6 +27,7 @@ from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import JournalState, Overdue, Retried, Row
 from consumer.journal.state_literals import RETRYING
 from consumer.journal.tables import request
+from consumer.journal.writer import Writer
 
 PAYLOAD_GONE = "PAYLOAD_GONE"
 _GONE = "its payload is gone, so it cannot run again"
@@ -82,20 +83,18 @@ def find_overdue(
     ]
 
 
-def end_retries(
-    connection: Connection, group: str, rows: Sequence[Row], *, worker_id: str
-) -> list[Row]:
+def end_retries(writer: Writer, rows: Sequence[Row]) -> list[Row]:
     """End requests that wait for a next run; return the rows of those that still did."""
     ended = []
     # Two sweeps that meet lock their rows in the same order.
     for row in sorted(rows, key=lambda one: one.request_id):
         parameters = {
-            "this_group": group,
+            "this_group": writer.group,
             "this_request": row.request_id,
             "this_generation": row.generation,
-            "this_worker": worker_id,
+            "this_worker": writer.worker_id,
         }
-        answer = connection.execute(_end(), parameters).one_or_none()
+        answer = writer.connection.execute(_end(), parameters).one_or_none()
         if answer is not None:
             ended.append(Row(*answer))
     return ended

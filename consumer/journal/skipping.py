@@ -10,13 +10,12 @@ resend or a redrive, has failed again by it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     and_,
     case,
     literal,
@@ -37,75 +36,63 @@ from consumer.journal.claim_sql import (
 )
 from consumer.journal.claiming import first_row
 from consumer.journal.clock import now_ms
-from consumer.journal.history import keep_runs, read
 from consumer.journal.records import JournalState, Refusal, Row, Skip
 from consumer.journal.tables import request
 from consumer.journal.verdict import ClaimAction, decide_refusal, is_same_request
+from consumer.journal.writer import Writer
 
 
-def refuse(
-    connection: Connection,
-    group: str,
-    worker_id: str,
-    refusals: Sequence[Refusal],
-    *,
-    outcome_topics: Collection[str] = (),
-) -> list[Row]:
+def refuse(writer: Writer, refusals: Sequence[Refusal]) -> list[Row]:
     """Return the row of each refusal, as it stands once it was refused."""
     distinct = {refusal.request_id: refusal for refusal in reversed(refusals)}
-    parameters = _load_refusals(connection, group, worker_id, distinct, {})
-    if outcome_topics:
-        parameters["outcome_topics"] = sorted(outcome_topics)
-    statement = insert_refusals(connection.dialect.name, outcomes=bool(outcome_topics))
-    connection.execute(statement, parameters)
-    found, now = read(connection, group, distinct)
+    parameters = _load_refusals(writer, distinct, {})
+    if writer.outcome_topics:
+        parameters["outcome_topics"] = sorted(writer.outcome_topics)
+    statement = insert_refusals(writer.dialect, outcomes=bool(writer.outcome_topics))
+    writer.connection.execute(statement, parameters)
+    found, now = writer.read(distinct)
     waiting = {
         name: distinct[name]
         for name, row in found.items()
         if decide_refusal(distinct[name], row, now) is not ClaimAction.ANSWER
     }
     if waiting:
-        found |= _end(connection, group, worker_id, waiting)
+        found |= _end(writer, waiting)
     return [found[refusal.request_id] for refusal in refusals if refusal.request_id in found]
 
 
-def _end(
-    connection: Connection, group: str, worker_id: str, refusals: Mapping[str, Refusal]
-) -> dict[str, Row]:
+def _end(writer: Writer, refusals: Mapping[str, Refusal]) -> dict[str, Row]:
     # Decided again on locked rows: another worker may have been faster.
-    rows, now = read(connection, group, refusals, lock=True)
+    rows, now = writer.read(refusals, lock=True)
     chosen: dict[ClaimAction, dict[str, int]] = {}
     for name, row in rows.items():
         step = decide_refusal(refusals[name], row, now)
         chosen.setdefault(step, {})[name] = row.generation
-    dialect = connection.dialect.name
     for step, statement in (
-        (ClaimAction.REOPEN, refuse_again(dialect)),
-        (ClaimAction.CLOSE, close_failures(dialect, REFUSALS)),
+        (ClaimAction.REOPEN, refuse_again(writer.dialect)),
+        (ClaimAction.CLOSE, close_failures(writer.dialect, REFUSALS)),
     ):
         generations = chosen.get(step, {})
         if not generations:
             continue
         if step is ClaimAction.REOPEN:
-            keep_runs(connection, group, generations.items(), worker_id)
+            writer.keep_runs(generations.items())
         named = {name: refusals[name] for name in generations}
-        parameters = _load_refusals(connection, group, worker_id, named, generations)
-        answers = connection.execute(statement, parameters).all()
+        parameters = _load_refusals(writer, named, generations)
+        answers = writer.connection.execute(statement, parameters).all()
         rows.update({row.request_id: row for row in (Row(*answer) for answer in answers)})
     return rows
 
 
 def _load_refusals(
-    connection: Connection,
-    group: str,
-    worker_id: str,
+    writer: Writer,
     refusals: Mapping[str, Refusal],
     generations: Mapping[str, int],
 ) -> dict[str, object]:
-    dialect = connection.dialect.name
+    dialect = writer.dialect
     rows = [
         (
-            group,
+            writer.group,
             request_id,
             refusal.topic,
             refusal.partition,
@@ -120,31 +107,23 @@ def _load_refusals(
         )
         for request_id, refusal in sorted(refusals.items())
     ]
-    return {**REFUSALS.load(connection, rows), "this_worker": worker_id}
+    return {**REFUSALS.load(writer.connection, rows), "this_worker": writer.worker_id}
 
 
-def skip(
-    connection: Connection,
-    group: str,
-    worker_id: str,
-    skips: Sequence[Skip],
-    *,
-    outcome_topics: Collection[str] = (),
-) -> list[Row]:
+def skip(writer: Writer, skips: Sequence[Skip]) -> list[Row]:
     """Return the rows of ended requests: as SKIPPED, or as EXPIRED past their deadline.
 
     Requests that an earlier try of unknown outcome has skipped are among them; all others go on.
     """
     wanted = {one.request_id: one for one in skips}
-    dialect = connection.dialect.name
-    parameters = _load(connection, group, worker_id, wanted)
-    if outcome_topics:
-        parameters["outcome_topics"] = sorted(outcome_topics)
-    statement = insert_skips(dialect, outcomes=bool(outcome_topics))
-    answers = connection.execute(statement, parameters).all()
-    ended = [_row(wanted[name], state, now, worker_id) for name, state, now in answers]
+    parameters = _load(writer, wanted)
+    if writer.outcome_topics:
+        parameters["outcome_topics"] = sorted(writer.outcome_topics)
+    statement = insert_skips(writer.dialect, outcomes=bool(writer.outcome_topics))
+    answers = writer.connection.execute(statement, parameters).all()
+    ended = [_row(wanted[name], state, now, writer.worker_id) for name, state, now in answers]
     known = {row.request_id for row in ended}
-    found, _ = read(connection, group, wanted.keys() - known)
+    found, _ = writer.read(wanted.keys() - known)
     return [*ended, *(row for row in found.values() if _is_it(wanted[row.request_id], row))]
 
 
@@ -196,13 +175,11 @@ def _row(wish: Skip, state: str, now: int, worker_id: str) -> Row:
     return row._replace(by=wish.by) if state == JournalState.SKIPPED else row
 
 
-def _load(
-    connection: Connection, group: str, worker_id: str, skips: Mapping[str, Skip]
-) -> dict[str, object]:
-    dialect = connection.dialect.name
+def _load(writer: Writer, skips: Mapping[str, Skip]) -> dict[str, object]:
+    dialect = writer.dialect
     rows = [
         (
-            group,
+            writer.group,
             name,
             one.claim.topic,
             one.claim.partition,
@@ -221,4 +198,4 @@ def _load(
         # Two workers that lock the same rows lock them in the same order.
         for name, one in sorted(skips.items())
     ]
-    return {**SKIPS.load(connection, rows), "this_worker": worker_id}
+    return {**SKIPS.load(writer.connection, rows), "this_worker": writer.worker_id}

@@ -31,12 +31,13 @@ from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.dead_claims import claimed_by_the_dead, sweeper_is_late
 from consumer.journal.errors import Contended
-from consumer.journal.history import ROW_COLUMNS, read, row_columns, this_run
+from consumer.journal.history import ROW_COLUMNS, row_columns, this_run
 from consumer.journal.lost_rows import keep_lost, why_followed
 from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import Claim, DeadEnd, JournalState, Row
 from consumer.journal.tables import NAME, UNTOLD, meta, request
 from consumer.journal.takeover import living
+from consumer.journal.writer import Writer
 from feedback.sql.inserting import insert_into
 
 
@@ -52,9 +53,7 @@ def take_turn(connection: Connection, name: str, every_ms: int) -> bool:
     return first.scalar() is not None
 
 
-def end_dead(
-    connection: Connection, group: str, ends: Sequence[DeadEnd], *, worker_id: str
-) -> list[Row]:
+def end_dead(writer: Writer, ends: Sequence[DeadEnd]) -> list[Row]:
     """End claims of dead workers; return the rows of those that still were theirs.
 
     Raises:
@@ -64,8 +63,8 @@ def end_dead(
     # Two sweeps that meet lock their rows in the same order.
     for end in sorted(ends, key=lambda one: one.request_id):
         parameters = {
-            "this_group": group,
-            "this_worker": worker_id,
+            "this_group": writer.group,
+            "this_worker": writer.worker_id,
             "this_request": end.request_id,
             "this_generation": end.generation,
             "to_state": end.state.value,
@@ -76,10 +75,10 @@ def end_dead(
             "to_generation": end.told_generation or end.generation,
             "to_voids": end.voids,
         }
-        is_kept = end.later is not None and _keep(connection, group, end, end.later, worker_id)
+        is_kept = end.later is not None and _keep(writer, end, end.later)
         if end.later is not None and not is_kept:
             continue  # without its history it must not end: a lease may be over a moment later
-        answer = connection.execute(_END_DEAD, parameters).one_or_none()
+        answer = writer.connection.execute(_END_DEAD, parameters).one_or_none()
         if answer is not None:
             rows.append(Row(*answer))
         elif is_kept:
@@ -88,16 +87,16 @@ def end_dead(
     return rows
 
 
-def _keep(connection: Connection, group: str, end: DeadEnd, later: Claim, worker_id: str) -> bool:
+def _keep(writer: Writer, end: DeadEnd, later: Claim) -> bool:
     """Keep a run in the history that ends as a later one; say whether this sweep may end it."""
-    found, _ = read(connection, group, [end.request_id], lock=True)
+    found, _ = writer.read([end.request_id], lock=True)
     row = found.get(end.request_id)
     if row is None or (row.generation, row.state) != (end.generation, JournalState.CLAIMED):
         return False
-    is_late = connection.scalar(_AM_I_LATE, {"this_worker": worker_id})
-    if is_late or row.owner in living(connection, [row.owner]):
+    is_late = writer.connection.scalar(_AM_I_LATE, {"this_worker": writer.worker_id})
+    if is_late or row.owner in living(writer.connection, [row.owner]):
         return False
-    keep_lost(connection, group, worker_id, row, why=why_followed(row, later))
+    keep_lost(writer, row, why=why_followed(row, later))
     return True
 
 

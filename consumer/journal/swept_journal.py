@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Sequence
 
+from sqlalchemy import Connection
+
 from consumer.journal import dead_claims
 from consumer.journal.batch import SHAPES
 from consumer.journal.catching_up import catch_up
@@ -28,6 +30,7 @@ from consumer.journal.records import DeadEnd, Overdue, Row
 from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor, end_retries, find_overdue
 from consumer.journal.sweep import end_dead, take_turn, unpublished
 from consumer.journal.told_rule import ToldRun
+from consumer.journal.writer import Writer
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
@@ -106,14 +109,15 @@ class SweptJournal(GroupJournal):
 
     def _catch_up(self, runs: Sequence[ToldRun]) -> list[Row]:
         with self._session.transaction() as connection:
-            return catch_up(
-                connection,
-                self._group,
-                self._worker_id,
-                runs,
-                outcome_topics=self._outcome_topics,
-                may_overwrite_claims=True,
-            )
+            return catch_up(self._writer(connection), runs, may_overwrite_claims=True)
+
+    def _writer(self, connection: Connection) -> Writer:
+        return Writer(
+            connection=connection,
+            group=self._group,
+            worker_id=self._worker_id,
+            outcome_topics=self._outcome_topics,
+        )
 
     def sweep_is_due(self, every_ms: int) -> bool:
         """Whether this worker is the one to sweep now: one of the group is, each `every_ms`."""
@@ -174,7 +178,7 @@ class SweptJournal(GroupJournal):
     def end_dead_claims(self, ends: Sequence[DeadEnd]) -> list[Row]:
         """End claims of dead workers; return the rows of those that still were theirs."""
         with self._session.transaction() as connection:
-            return end_dead(connection, self._group, ends, worker_id=self._worker_id)
+            return end_dead(self._writer(connection), ends)
 
     def unpublished(
         self,
@@ -226,7 +230,7 @@ class SweptJournal(GroupJournal):
         Past its deadline it is EXPIRED; before it, its payload must be gone.
         """
         with self._session.transaction() as connection:
-            return end_retries(connection, self._group, rows, worker_id=self._worker_id)
+            return end_retries(self._writer(connection), rows)
 
     def prune(
         self, retention_ms: int, limit: int, *, lettered: Lettered = ALL_LETTERED

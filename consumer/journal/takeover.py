@@ -34,7 +34,7 @@ from consumer.journal.batch import RUNS
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import Contended
-from consumer.journal.history import ROW_COLUMNS, keep_runs, read, retried_runs, this_run
+from consumer.journal.history import ROW_COLUMNS, retried_runs, this_run
 from consumer.journal.records import (
     JournalState,
     Retried,
@@ -46,29 +46,25 @@ from consumer.journal.records import (
 )
 from consumer.journal.tables import request, run, worker
 from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover
+from consumer.journal.writer import Writer
 
 Name = tuple[str, int]
 _OURS = (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE)
 
 
 def take_over(
-    connection: Connection,
-    group: str,
-    worker_id: str,
-    wishes: Sequence[Takeover],
-    *,
-    held: Collection[Name],
+    writer: Writer, wishes: Sequence[Takeover], *, held: Collection[Name]
 ) -> dict[Name, TakeoverResult]:
     """Carry takeovers out; return the result of each, by (request_id, generation) of the wish."""
     if not wishes:
         return {}
     results: dict[Name, TakeoverResult] = {}
     ids = {one.request_id for one in wishes}
-    rows, _ = read(connection, group, ids, lock=True)
+    rows, _ = writer.read(ids, lock=True)
     # With the rows locked: the facts read from here on stay true until we write.
-    lives = living(connection, {row.owner for row in rows.values()})
-    ended = _ended_runs(connection, group, ids)
-    _, now = read(connection, group, ids)
+    lives = living(writer.connection, {row.owner for row in rows.values()})
+    ended = _ended_runs(writer, ids)
+    _, now = writer.read(ids)
     mine = set(held)
     for wish in wishes:
         row = rows.get(wish.request_id)
@@ -76,14 +72,14 @@ def take_over(
             wish,
             row,
             now,
-            worker_id=worker_id,
+            worker_id=writer.worker_id,
             owner_lives=row is not None and row.owner in lives,
             ended_runs={} if row is None else ended.get((row.request_id, row.attempt), {}),
             held=mine,
         )
-        result = _carry_out(connection, group, worker_id, wish, row, decision)
+        result = _carry_out(writer, wish, row, decision)
         if result.kind in _OURS and row is not None:
-            known = retried_runs(connection, group, [row.request_id])
+            known = retried_runs(writer.connection, writer.group, [row.request_id])
             result = replace(result, retried=known.get((row.request_id, row.attempt), Retried()))
         results[wish.request_id, wish.generation] = result
         mine.update(granted_names({(wish.request_id, wish.generation): result}))
@@ -103,23 +99,15 @@ def owner_lives(rows: Table = request) -> ColumnElement[bool]:
 
 
 def _carry_out(
-    connection: Connection,
-    group: str,
-    worker_id: str,
-    wish: Takeover,
-    row: Row | None,
-    decision: TakeoverDecision,
+    writer: Writer, wish: Takeover, row: Row | None, decision: TakeoverDecision
 ) -> TakeoverResult:
-    write = partial(_written, connection, group, worker_id, wish)
+    write = partial(_written, writer, wish)
     match decision.kind:
         case TakeoverResultKind.GRANTED if wish.kind is TakeoverKind.ASK:
             written = write(_ask())
         case TakeoverResultKind.GRANTED:
-            keep_runs(
-                connection,
-                group,
+            writer.keep_runs(
                 [(wish.request_id, wish.generation)],
-                worker_id,
                 outcome=wish.because,
                 allowed_by=str(wish.kind),
             )
@@ -145,21 +133,19 @@ def _carry_out(
 
 
 def _written(
-    connection: Connection,
-    group: str,
-    worker_id: str,
+    writer: Writer,
     wish: Takeover,
     statement: ReturningUpdate[Any],
     **values: str | None,
 ) -> Row | None:
     parameters = {
-        "this_group": group,
+        "this_group": writer.group,
         "this_request": wish.request_id,
         "this_generation": wish.generation,
-        "this_worker": worker_id,
+        "this_worker": writer.worker_id,
         **values,
     }
-    answer = connection.execute(statement, parameters).one_or_none()
+    answer = writer.connection.execute(statement, parameters).one_or_none()
     return None if answer is None else Row(*answer)
 
 
@@ -171,11 +157,13 @@ def living(connection: Connection, owners: Collection[str]) -> set[str]:
 
 
 def _ended_runs(
-    connection: Connection, group: str, request_ids: Collection[str]
+    writer: Writer, request_ids: Collection[str]
 ) -> dict[tuple[str, int], dict[str, int]]:
-    parameters = RUNS.load(connection, [(group, name, 0) for name in sorted(request_ids)])
+    parameters = RUNS.load(
+        writer.connection, [(writer.group, name, 0) for name in sorted(request_ids)]
+    )
     counts: dict[tuple[str, int], dict[str, int]] = {}
-    answers = connection.execute(_count_runs(connection.dialect.name), parameters).all()
+    answers = writer.connection.execute(_count_runs(writer.dialect), parameters).all()
     for request_id, attempt, outcome, count in answers:
         counts.setdefault((request_id, attempt), {})[outcome] = count
     return counts

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-
-from sqlalchemy import Connection
+from dataclasses import dataclass, fields, replace
 
 from consumer.journal.catching_up import catch_up
 from consumer.journal.claiming import Claims
@@ -27,25 +25,21 @@ from consumer.journal.restoring import restore
 from consumer.journal.skipping import refuse, skip
 from consumer.journal.takeover import granted_names, take_over
 from consumer.journal.told_rule import ToldRun
+from consumer.journal.writer import Writer
 
 Name = tuple[str, int]
-
-_KINDS = (
-    "own_runs",
-    "told_runs",
-    "finishes",
-    "effects",
-    "takeovers",
-    "published",
-    "refusals",
-    "skips",
-    "claims",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The writes of one transaction, in the order in which they are carried out."""
+    """The writes of one transaction, in the order in which they are carried out.
+
+    Attributes:
+        own_runs: the runs of this worker, as it knows them; a run or an end that the database has
+            lost is written again.
+        told_runs: the latest runs of these requests by their statuses, read before this call; a row
+            that is behind them catches up.
+    """
 
     own_runs: Sequence[OwnRun] = ()
     told_runs: Sequence[ToldRun] = ()
@@ -58,25 +52,15 @@ class Work:
     claims: Sequence[Claim] = ()
 
     def __len__(self) -> int:
-        return (
-            len(self.own_runs)
-            + len(self.told_runs)
-            + len(self.finishes)
-            + len(self.effects)
-            + len(self.takeovers)
-            + len(self.published)
-            + len(self.refusals)
-            + len(self.skips)
-            + len(self.claims)
-        )
+        return sum(len(getattr(self, kind.name)) for kind in fields(self))
 
     def halves(self) -> tuple[Work, Work]:
         """Return the first and the second half; their order is that of the whole."""
         left = len(self) // 2
         first, second = {}, {}
-        for name in _KINDS:
-            items = getattr(self, name)
-            first[name], second[name] = items[:left], items[left:]
+        for kind in fields(self):
+            items = getattr(self, kind.name)
+            first[kind.name], second[kind.name] = items[:left], items[left:]
             left = max(0, left - len(items))
         return Work(**first), Work(**second)
 
@@ -97,40 +81,26 @@ class Work:
 
     def carry_out(
         self,
-        connection: Connection,
+        writer: Writer,
         *,
-        group: str,
-        worker_id: str,
         held: Collection[Name],
         tried: Collection[str] = (),
-        outcome_topics: Collection[str] = (),
         expects_rows: bool = False,
     ) -> Applied:
-        writer = (connection, group, worker_id)
-        lock_keys(connection, group, self.claims)
+        lock_keys(writer.connection, writer.group, self.claims)
         # Before all else: later decisions need rows that are complete.
-        restored = self._restored(*writer, tried=tried, outcome_topics=outcome_topics)
-        finished = finish(*writer, self.finishes) if self.finishes else {}
-        effects = mark_effects(*writer, self.effects) if self.effects else set()
+        restored = self._restored(writer, tried)
+        finished = finish(writer, self.finishes) if self.finishes else {}
+        effects = mark_effects(writer, self.effects) if self.effects else set()
         # Before the claims, so that a resend finds the run that we took over.
-        taken = take_over(*writer, self.takeovers, held=held)
+        taken = take_over(writer, self.takeovers, held=held)
         if self.published:
-            mark_published(connection, group, self.published)
-        refusals: Sequence[Row] = ()
-        if self.refusals:
-            refusals = refuse(*writer, self.refusals, outcome_topics=outcome_topics)
+            mark_published(writer.connection, writer.group, self.published)
+        refusals = refuse(writer, self.refusals) if self.refusals else []
         # After the finish of the requests they name, which they check, and before the next claim.
-        skipped: Sequence[Row] = ()
-        if self.skips:
-            skipped = skip(*writer, self.skips, outcome_topics=outcome_topics)
+        skipped = skip(writer, self.skips) if self.skips else []
         claims = Claims(
-            connection,
-            group=group,
-            worker_id=worker_id,
-            held={*held, *granted_names(taken)},
-            tried=tried,
-            outcome_topics=outcome_topics,
-            expects_rows=expects_rows,
+            writer, {*held, *granted_names(taken)}, tried=tried, expects_rows=expects_rows
         )
         verdicts = claims.decide(self.claims) if self.claims else []
         return Applied(
@@ -143,28 +113,11 @@ class Work:
             tuple(restored),
         )
 
-    def _restored(
-        self,
-        connection: Connection,
-        group: str,
-        worker_id: str,
-        *,
-        tried: Collection[str],
-        outcome_topics: Collection[str],
-    ) -> list[Row]:
+    def _restored(self, writer: Writer, tried: Collection[str]) -> list[Row]:
         restored: list[Row] = []
         if self.own_runs:
-            restored += restore(
-                connection, group, worker_id, self.own_runs, outcome_topics=outcome_topics
-            )
+            restored += restore(writer, self.own_runs)
         if self.told_runs:
             # A worker knows more of its own runs than their clients were told.
-            restored += catch_up(
-                connection,
-                group,
-                worker_id,
-                self.told_runs,
-                outcome_topics=outcome_topics,
-                going_on=self._going_on(tried),
-            )
+            restored += catch_up(writer, self.told_runs, going_on=self._going_on(tried))
         return restored

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from consumer.journal import OwnRun
 from feedback.clock import epoch_ms
 
@@ -45,13 +43,6 @@ class EndedRuns:
             self._forget(request_id)
             return None
         return one
-
-    def among(self, request_ids: Iterable[str]) -> Iterator[OwnRun]:
-        """Yield the remembered runs of these requests."""
-        for request_id in request_ids:
-            one = self.of(request_id)
-            if one is not None:
-                yield one
 
     def _forget(self, request_id: str) -> None:
         one = self._runs.pop(request_id, None)

@@ -16,7 +16,6 @@ from consumer.journal import (
     Applied,
     ClaimVerdict,
     FinishKind,
-    OwnRun,
     Row,
     TakeoverResultKind,
     VerdictKind,
@@ -69,10 +68,11 @@ class FollowUp:
 
     def heard(self) -> None:
         """Report the pool's events that the journal has written, or has to be asked about."""
-        committed, self._in_flight.committed = self._in_flight.committed, []
+        unwritten = self._in_flight.take_unwritten()
+        committed = [one for one in unwritten if one.is_committed]
         self._tell_ends(committed)
         self._hear_ends(committed)
-        retrying, self._in_flight.retrying = self._in_flight.retrying, []
+        retrying = [one for one in unwritten if not one.is_committed]
         self._hear_ends(retrying)
         now_ms, now_s = epoch_ms(), monotonic_s()
         self._status_writer.tell(
@@ -88,21 +88,16 @@ class FollowUp:
 
     def finished(self, applied: Applied) -> None:
         """Tell how runs ended, as it is written now."""
-        settlements, self._in_flight.settlements = self._in_flight.settlements, {}
+        settlements = self._in_flight.take_settlements()
         ended: list[Settlement] = []
         self._restored(applied)
-        for run, settled in settlements.items():
-            entered = self._in_flight.may_have_acted(run)
-            is_ours = self._in_flight.forget(run) is not None
+        for settled in settlements:
+            run = settled.run
             result = applied.finished[run]
             one = settled.written(result)
+            is_ours = self._in_flight.end(one, result.kind)
             if result.kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
-            elif is_ours:
-                own = OwnRun(mapping.claim(one.delivery), run[1], entered, one.finish)
-                if result.kind is FinishKind.LOST:
-                    self._in_flight.lost += self._in_flight.with_earlier(own)
-                self._in_flight.ended.note(own)
             if is_ours and (one.stands or result.kind is not FinishKind.STALE):
                 ended.append(one)
             if result.row is not None and not (is_ours and result.kind is FinishKind.LOST):
@@ -114,7 +109,7 @@ class FollowUp:
 
     def _restored(self, applied: Applied) -> None:
         """Report runs of ours that the journal had lost and has again."""
-        self._in_flight.lost.clear()
+        self._in_flight.lost_written()
         if not applied.restored:
             return
         for row in applied.restored:
@@ -147,14 +142,14 @@ class FollowUp:
 
     def refused(self, applied: Applied) -> None:
         """Tell which records never run."""
-        written, self._in_flight.refusing = self._in_flight.refusing, []
+        written = self._in_flight.take_refused()
         rows = {row.request_id: row for row in applied.refusals}
         for one in written:
             row = rows.get(one.request_id)
             is_mine = row is not None and is_same_request(mapping.refusal(one), row)
             if not is_mine and one.request_id != one.record.coordinates_id:
                 # Another request has this id: the record gets a row of its own with the next turn.
-                self._in_flight.refusing.append(mismatch_of_refused(one))
+                self._in_flight.refuse(mismatch_of_refused(one))
             elif row is not None:
                 log.warning("request.refused", request_id=row.request_id, code=row.code)
                 self._never_ran(row, one.record)
@@ -169,17 +164,10 @@ class FollowUp:
         answers: list[StatusWrite] = []
         for delivery, verdict in zip(batch, applied.verdicts, strict=True):
             if self._granted(verdict, delivery, answers) and verdict.row is not None:
-                self._note_takeover(verdict.row)
+                self._in_flight.granted(verdict.row)
                 yield placed(delivery, verdict.row, verdict.retried), verdict.row
         if answers:
             self._status_writer.tell(answers)
-
-    def _note_takeover(self, row: Row) -> None:
-        """Remember the run before, where a takeover of unknown outcome led to this claim."""
-        one = self._in_flight.continuing.get((row.request_id, row.generation - 1))
-        if one is not None:
-            self._in_flight.forget(one.run)
-            self._in_flight.follow(one, row.generation)
 
     def continued(
         self, again: Sequence[Continuation], applied: Applied
@@ -198,9 +186,7 @@ class FollowUp:
                 result=result.kind,
             )
             if result.kind is TakeoverResultKind.DOUBTFUL and ours:
-                # An effect mark of unknown outcome had been written after all.
-                del self._in_flight.continuing[one.run]
-                self._in_flight.doubt(one.run, one.takeover.because, "its effect had begun")
+                self._in_flight.doubt(one)
                 continue
             self._in_flight.forget(one.run)
             if row is None:
@@ -228,7 +214,7 @@ class FollowUp:
             if isinstance(one, Delivery):
                 given_up.append(one)
             else:
-                self._in_flight.refusing.append(one)
+                self._in_flight.refuse(one)
         if given_up:
             log.warning("requests.given_up", count=len(given_up), code=code)
             for feature in self._features:
@@ -281,10 +267,10 @@ class FollowUp:
                 # For any verdict of the journal: a wake-up is no request, and leaves no row.
                 log.debug("retry.answered", verdict=verdict.kind, request_id=delivery.request_id)
             case VerdictKind.MISMATCH:
-                self._in_flight.refusing.append(mismatch(delivery))
+                self._in_flight.refuse(mismatch(delivery))
             case VerdictKind.REFUSED:
                 why = f"the journal cannot hold it: {verdict.reason}"
-                self._in_flight.refusing.append(refused(delivery, INVALID_MESSAGE, why))
+                self._in_flight.refuse(refused(delivery, INVALID_MESSAGE, why))
             case _:
                 log.debug("request.answered", verdict=verdict.kind, request_id=delivery.request_id)
         if verdict.row is not None:

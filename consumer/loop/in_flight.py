@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Protocol
 
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery, RefusedRecord
-from consumer.journal import EffectMark, Finish, OwnRun, Row, TakeoverKind
+from consumer.intake.buffer import Received
+from consumer.journal import EffectMark, Finish, FinishKind, OwnRun, Row, TakeoverKind
 from consumer.loop import mapping, settlement
 from consumer.loop.continuation import After, Continuation, continuation
 from consumer.loop.ended_runs import EndedRuns
@@ -28,91 +29,155 @@ class EndJudge(Protocol):
     def judged(self, finish: Finish, delivery: Delivery) -> Finish: ...
 
 
-@dataclass(slots=True)
 class InFlight:
     """The requests in the worker's hands, by their next step.
 
-    Attributes:
-        claiming: taken from the buffer; a claim is to be written.
-        refusing: records that break the rules (docs: Kafka records); their rows are to be written.
-        running: claimed by us, and without an end in the journal, whether a child has it or not.
-        effects: runs that wait at their effect for the journal.
-        settlements: ends that the journal does not have yet, by run.
-        committed: ends that a child wrote with its transaction; only to be told.
-        continuing: runs without an end, by the question to the journal; our own are in `running`
-            too, those of dead workers are not.
-        retrying: settlements without an end, to be told as such.
-        entered: runs that the journal let into their effect.
-        doubtful: runs that follow one whose effect may have happened.
-        asking: runs about which the counterparty is asked, instead of running them.
-        tried: of `claiming`, those that the journal may have granted already: its claim was part of
-            a call of unknown outcome, or no child took its run.
-        untaken: of `claiming`, the runs that the journal had granted and no child took, as they
-            were granted.
-        lapsed: runs that began before our lease was over for a while: others may have gone on
-            with them.
-        lost: own runs that the journal seems to have lost; they are to be written again.
-        ended: how runs ended here.
+    A request is taken, and its claim granted; its run begins in a child, may enter its effect, and
+    gets a settlement, which the journal writes. A method stands for each of these events, and
+    nothing else changes the state. Between two turns of the loop
+
+    - a run waits at its effect, or has a settlement, or goes on (`continuing`): one of them at
+      most. It is among `running` all the while; only what goes on for a dead worker is not;
+    - so is a run about which the counterparty is asked, or whose effect or lapse is known;
+    - a claim that the journal may have granted already (`tried`) is among `claiming`. A run that no
+      child took is that of such a claim, and not among `running`.
+
+    Belongs to the loop's thread. What its properties return changes under the reader: other threads
+    copy it first.
+
+    Args:
+        ended: remembers how runs ended here.
         judges: have a say in how runs end.
     """
 
-    claiming: list[Delivery] = field(default_factory=list)
-    refusing: list[RefusedRecord] = field(default_factory=list)
-    running: dict[Run, Delivery] = field(default_factory=dict)
-    effects: dict[Run, EffectMark] = field(default_factory=dict)
-    settlements: dict[Run, Settlement] = field(default_factory=dict)
-    committed: list[Settlement] = field(default_factory=list)
-    continuing: dict[Run, Continuation] = field(default_factory=dict)
-    retrying: list[Settlement] = field(default_factory=list)
-    entered: set[Run] = field(default_factory=set)
-    doubtful: set[Run] = field(default_factory=set)
-    asking: set[Run] = field(default_factory=set)
-    tried: set[str] = field(default_factory=set)
-    untaken: dict[Run, Delivery] = field(default_factory=dict)
-    lapsed: set[Run] = field(default_factory=set)
-    lost: list[OwnRun] = field(default_factory=list)
-    ended: EndedRuns = field(default_factory=EndedRuns)
-    judges: tuple[EndJudge, ...] = ()
+    def __init__(self, *, ended: EndedRuns | None = None, judges: Sequence[EndJudge] = ()) -> None:
+        self._ended = EndedRuns() if ended is None else ended
+        self._judges = judges
+        self._claiming: list[Delivery] = []
+        self._refusing: list[RefusedRecord] = []
+        self._tried: set[str] = set()
+        # Of `claiming`, the runs that the journal had granted and no child took, as granted.
+        self._untaken: dict[Run, Delivery] = {}
+        self._running: dict[Run, Delivery] = {}
+        # Runs about which the counterparty is asked, instead of running them.
+        self._asking: set[Run] = set()
+        # Runs that follow one whose effect may have happened.
+        self._doubtful: set[Run] = set()
+        self._effects: dict[Run, EffectMark] = {}
+        # Runs that the journal let into their effect.
+        self._entered: set[Run] = set()
+        self._lapsed: set[Run] = set()
+        self._settlements: dict[Run, Settlement] = {}
+        self._continuing: dict[Run, Continuation] = {}
+        # Settlements that are told without a write: a child wrote the end, or a run follows.
+        self._unwritten: list[Settlement] = []
+        self._lost: list[OwnRun] = []
+
+    # looking -------------------------------------------------------------------------------
+
+    @property
+    def claiming(self) -> Sequence[Delivery]:
+        """The requests of which a claim is to be written."""
+        return self._claiming
+
+    @property
+    def refusing(self) -> Sequence[RefusedRecord]:
+        """The records that break the rules (docs: Kafka records); their rows are to be written."""
+        return self._refusing
+
+    @property
+    def tried(self) -> Set[str]:
+        """Those of `claiming` that the journal may have granted already.
+
+        A claim was part of a call of unknown outcome, or no child took its run.
+        """
+        return self._tried
+
+    @property
+    def running(self) -> Mapping[Run, Delivery]:
+        """The runs that we claimed and that have no end in the journal, in a child or not."""
+        return self._running
+
+    @property
+    def effects(self) -> Mapping[Run, EffectMark]:
+        """The runs that wait at their effect for the journal."""
+        return self._effects
+
+    @property
+    def settlements(self) -> Mapping[Run, Settlement]:
+        """The ends that the journal does not have yet."""
+        return self._settlements
+
+    @property
+    def continuing(self) -> Mapping[Run, Continuation]:
+        """The runs without an end that go on, ours and those of dead workers."""
+        return self._continuing
+
+    @property
+    def lost(self) -> Sequence[OwnRun]:
+        """Own runs that the journal seems to have lost; they are to be written again."""
+        return self._lost
 
     @property
     def idle(self) -> bool:
         """Whether nothing is claimed, running, or waiting to be written."""
-        busy = self.running or self.claiming or self.refusing or self.settlements
-        return not (busy or self.lost)
+        busy = self._running or self._claiming or self._refusing or self._settlements
+        return not (busy or self._lost)
 
     @property
     def finishes(self) -> list[Finish]:
-        """The ends that the journal does not have yet."""
-        return [one.finish for one in self.settlements.values() if one.finish is not None]
+        """The ends that the journal does not have yet, as it is to write them."""
+        return [one.finish for one in self._settlements.values() if one.finish is not None]
 
     @property
     def unbegun(self) -> set[Run]:
-        """Those of `untaken` that follow no run that may have had its effect."""
-        return self.untaken.keys() - self.doubtful
+        """The granted runs that no child took and that follow none which may have acted."""
+        return self._untaken.keys() - self._doubtful
+
+    @property
+    def lapsed_at_effects(self) -> list[Run]:
+        """The runs at their effects that others may have gone on with meanwhile."""
+        return [run for run in self._effects if run in self._lapsed]
 
     def runs(self) -> Set[Run]:
         """Return the runs in hand: those that have begun, and those that others are to follow."""
-        return self.running.keys() | self.continuing.keys()
+        return self._running.keys() | self._continuing.keys()
 
     def names(self) -> set[str]:
         """Return the requests of which a claim of ours may stand in the journal."""
-        runs = (*self.running, *self.continuing, *self.settlements)
-        return {run[0] for run in runs} | {one.request_id for one in self.claiming}
+        runs = (*self._running, *self._continuing, *self._settlements)
+        return {run[0] for run in runs} | {one.request_id for one in self._claiming}
 
-    def may_have_acted(self, run: Run) -> bool:
-        """Whether a marked effect of this run, or of one that it follows, may have happened."""
-        return run in self.entered or run in self.doubtful or run in self.asking
+    def in_hand(self) -> Iterator[Delivery]:
+        """Yield the requests that hold their keys: claimed, about to be, or to go on."""
+        yield from self._claiming
+        yield from self._running.values()
+        for one in self._continuing.values():
+            yield one.delivery
+
+    def continuations(self, now_s: float, most: int) -> list[Continuation]:
+        """Return the runs that may go on now, the oldest first."""
+        due = (one for one in self._continuing.values() if one.due_s <= now_s)
+        return [one for one, _ in zip(due, range(most), strict=False)]
+
+    def next_due_s(self) -> float | None:
+        """Return the monotonic time at which the next of `continuing` may go on."""
+        return min((one.due_s for one in self._continuing.values()), default=None)
 
     def leaves_doubt(self, run: Run) -> bool:
         """Whether the effect of a run in hand, or of one that it follows, may have happened."""
-        is_external = self.running[run].handler.effect is EffectKind.EXTERNAL
-        return is_external or self.may_have_acted(run)
+        is_external = self._running[run].handler.effect is EffectKind.EXTERNAL
+        return is_external or self._may_have_acted(run)
 
     def own_run(self, run: Run) -> OwnRun:
         """Return the facts of a run in hand, for a journal that may have lost it."""
-        claim, settled = mapping.claim(self.running[run]), self.settlements.get(run)
+        claim, settled = mapping.claim(self._running[run]), self._settlements.get(run)
         finish = None if settled is None else settled.finish
-        return OwnRun(claim, run[1], self.may_have_acted(run), finish)
+        return OwnRun(claim, run[1], self._may_have_acted(run), finish)
+
+    def ended_here(self, request_id: str) -> OwnRun | None:
+        """Return the latest run of a request that ended here, as far as it is remembered."""
+        return self._ended.of(request_id)
 
     def granted_again(self, batch: Iterable[Delivery]) -> Iterator[OwnRun]:
         """Yield the runs that these were granted as and that no child took, but for first ones.
@@ -121,77 +186,82 @@ class InFlight:
         one is over: granted in place of the lost one, it would run again under its old key.
         """
         names = {one.request_id for one in batch}
-        for run, delivery in self.untaken.items():
+        for run, delivery in self._untaken.items():
             if run[0] in names and run[1] > 1:
-                entered = self.may_have_acted(run)
+                entered = self._may_have_acted(run)
                 yield OwnRun(mapping.claim(delivery), run[1], entered, None, is_begun=False)
 
-    def with_earlier(self, one: OwnRun) -> Iterator[OwnRun]:
-        """Yield a run of ours, behind the one of its request that has ended here before it."""
-        earlier = self.ended.of(one.request_id)
-        if earlier is not None and earlier.generation < one.generation:
-            yield earlier
-        yield one
+    def _may_have_acted(self, run: Run) -> bool:
+        """Whether a marked effect of this run, or of one that it follows, may have happened."""
+        return run in self._entered or run in self._doubtful or run in self._asking
 
-    def in_hand(self) -> Iterator[Delivery]:
-        """Yield the requests that hold their keys: claimed, about to be, or to go on."""
-        yield from self.claiming
-        yield from self.running.values()
-        for one in self.continuing.values():
-            yield one.delivery
+    # taken and claimed ---------------------------------------------------------------------
 
-    def continuations(self, now_s: float, most: int) -> list[Continuation]:
-        """Return the runs that may go on now, the oldest first."""
-        due = (one for one in self.continuing.values() if one.due_s <= now_s)
-        return [one for one, _ in zip(due, range(most), strict=False)]
+    def take(self, received: Iterable[Received]) -> None:
+        """Take requests into hand: each is claimed, or refused, with one of the next turns."""
+        for one in received:
+            if isinstance(one, Delivery):
+                self._claiming.append(one)
+            else:
+                self.refuse(one)
 
-    def next_due_s(self) -> float | None:
-        """Return the monotonic time at which the next of `continuing` may go on."""
-        return min((one.due_s for one in self.continuing.values()), default=None)
+    def refuse(self, one: RefusedRecord) -> None:
+        """Let the row of a record that never runs be written with the next turn."""
+        self._refusing.append(one)
 
-    def forget(self, run: Run) -> Delivery | None:
-        """Let go of a run that has ended, or that is no longer ours; return its delivery."""
-        for names in (self.entered, self.doubtful, self.asking, self.lapsed):
-            names.discard(run)
-        self.continuing.pop(run, None)
-        return self.running.pop(run, None)
+    def take_refused(self) -> list[RefusedRecord]:
+        """Let go of the records whose rows were written now, and return them."""
+        written, self._refusing = self._refusing, []
+        return written
 
-    def follow(self, one: Continuation, generation: int) -> None:
-        """Take in a run that the journal let us go on with, as this generation."""
-        run = (one.takeover.request_id, generation)
-        self.running[run] = one.delivery
-        if one.asks:
-            self.asking.add(run)
-        elif one.takeover.kind is TakeoverKind.SAME_KEY:
-            self.doubtful.add(run)
+    def unanswered(self, batch: Iterable[Delivery]) -> None:
+        """Hear that the outcome of these claims is unknown: the journal may have granted them."""
+        self._tried.update(one.request_id for one in batch)
 
     def answered(self, batch: Iterable[Delivery]) -> None:
         """Hear that the journal has answered these claims: those that it granted begin now."""
         names = {one.request_id for one in batch}
-        self.tried -= names
-        self.untaken = {run: one for run, one in self.untaken.items() if run[0] not in names}
+        self._tried -= names
+        self._untaken = {run: one for run, one in self._untaken.items() if run[0] not in names}
 
-    def lapse(self) -> None:
-        """Note that our lease was over for a while, or may have been."""
-        self.lapsed |= self.running.keys()
-        self.claiming[:] = [one._replace(is_known=True) for one in self.claiming]
+    def drop_answered(self, batch: Sequence[Delivery]) -> None:
+        """Let go of answered claims, the first of `claiming`: the others have been told."""
+        del self._claiming[: len(batch)]
+
+    def begin(self, delivery: Delivery, row: Row) -> Job:
+        """Take in a granted run, and return the job that a child is given now."""
+        run = (row.request_id, row.generation)
+        asks, doubtful = run in self._asking, run in self._doubtful
+        job = mapping.job(delivery, row, asks=asks, doubtful=doubtful)
+        self._running[run] = delivery
+        return job
 
     def not_dispatched(self, granted: Iterable[tuple[Delivery, Row]]) -> None:
         """Take back a granted request that could not be given to a child: it is asked for again."""
         for delivery, row in granted:
             self._not_begun((row.request_id, row.generation), delivery)
 
+    def lapse(self) -> None:
+        """Note that our lease was over for a while, or may have been.
+
+        Others may have gone on with the runs that had begun.
+        """
+        self._lapsed |= self._running.keys()
+        self._claiming[:] = [one._replace(is_known=True) for one in self._claiming]
+
+    # the effect and the end of a run -------------------------------------------------------
+
     def hear(self, event: Event) -> None:
         """Take in the events of the pool."""
         match event:
             case Finished(request_id, generation, outcome):
                 run = (request_id, generation)
-                if run not in self.running and (outcome.stale or outcome.committed):
+                if run not in self._running and (outcome.stale or outcome.committed):
                     return  # it went on without this run
                 known, now_ms, now_s = self._known(run), epoch_ms(), monotonic_s()
                 self._settle(settlement.of_outcome(known, outcome, now_ms=now_ms, now_s=now_s))
             case EffectAsked(request_id, generation):
-                self.effects[(request_id, generation)] = EffectMark(request_id, generation)
+                self._effects[(request_id, generation)] = EffectMark(request_id, generation)
             case ChildDied():
                 self._bury(event)
             case ChildFailed(pid, reason):
@@ -201,38 +271,126 @@ class InFlight:
             case _:
                 log.debug("pool.event", kind=type(event).__name__)
 
-    def doubt(self, run: Run, because: str, message: str) -> None:
-        """Go by the handler's policy: the effect of this run of ours may have happened.
+    def effects_answered(self, entered: Set[Run]) -> None:
+        """Hear which runs the journal let into their effects; all that waited have their answer."""
+        self._entered |= entered
+        self._effects.clear()
 
-        Args:
-            because: a stable code.
-            message: one line for the person who may have to decide.
+    def take_unwritten(self) -> list[Settlement]:
+        """Let go of the settlements that are told without a write of ours, and return them.
+
+        A child wrote the end with its transaction, or a run without an end is to be followed.
         """
-        self._settle(settlement.in_doubt(self._known(run), because, message))
+        unwritten, self._unwritten = self._unwritten, []
+        return unwritten
+
+    def take_settlements(self) -> list[Settlement]:
+        """Let go of the ends that were written now, and return them; call `end` with each."""
+        settlements, self._settlements = self._settlements, {}
+        return list(settlements.values())
+
+    def end(self, one: Settlement, kind: FinishKind) -> bool:
+        """Let go of a run whose end was written; return whether it was still ours.
+
+        It is remembered how it ended, and written again where the journal has lost its claim.
+        """
+        entered = self._may_have_acted(one.run)
+        is_ours = self.forget(one.run)
+        if is_ours and kind is not FinishKind.STALE:
+            own = OwnRun(mapping.claim(one.delivery), one.run[1], entered, one.finish)
+            if kind is FinishKind.LOST:
+                self.lose(own)
+            self._ended.note(own)
+        return is_ours
+
+    def forget(self, run: Run) -> bool:
+        """Let go of a run that has ended, or is no longer ours; return whether it was ours."""
+        for names in (self._entered, self._doubtful, self._asking, self._lapsed):
+            names.discard(run)
+        self._continuing.pop(run, None)
+        return self._running.pop(run, None) is not None
+
+    # runs without an end -------------------------------------------------------------------
+
+    def revive(self, one: Continuation) -> None:
+        """Go on with a run of a dead worker.
+
+        A run that a child of ours still has was ours before others had it for a while: its own end
+        says more.
+        """
+        if one.run not in self._running:
+            self._continuing.setdefault(one.run, one)
+
+    def follow(self, one: Continuation, generation: int) -> None:
+        """Take in a run that the journal let us go on with, as this generation."""
+        run = (one.takeover.request_id, generation)
+        self._running[run] = one.delivery
+        if one.asks:
+            self._asking.add(run)
+        elif one.takeover.kind is TakeoverKind.SAME_KEY:
+            self._doubtful.add(run)
+
+    def granted(self, row: Row) -> None:
+        """Hear of a granted claim: a takeover of unknown outcome may have led to it.
+
+        Then its run follows the one before.
+        """
+        one = self._continuing.get((row.request_id, row.generation - 1))
+        if one is not None:
+            self.forget(one.run)
+            self.follow(one, row.generation)
+
+    def doubt(self, one: Continuation) -> None:
+        """Go by the handler's policy: the effect of a run of ours had begun.
+
+        Its mark had been written after all, by a call of unknown outcome.
+        """
+        del self._continuing[one.run]
+        known, because = self._known(one.run), one.takeover.because
+        self._settle(settlement.in_doubt(known, because, "its effect had begun"))
+
+    # lost by the database ------------------------------------------------------------------
+
+    def lose(self, one: OwnRun) -> None:
+        """Let a run that the journal seems to have lost be written again.
+
+        Behind the one of its request that has ended here before it.
+        """
+        earlier = self._ended.of(one.request_id)
+        if earlier is not None and earlier.generation < one.generation:
+            self._lost.append(earlier)
+        self._lost.append(one)
+
+    def lost_written(self) -> None:
+        """Hear that all of `lost` was written."""
+        self._lost.clear()
+
+    # how a run goes on ---------------------------------------------------------------------
 
     def _known(self, run: Run) -> KnownRun:
-        entered, doubtful, asks = (run in one for one in (self.entered, self.doubtful, self.asking))
-        return KnownRun(run, self.running[run], entered, doubtful, asks)
+        flags = (self._entered, self._doubtful, self._asking)
+        entered, doubtful, asks = (run in one for one in flags)
+        return KnownRun(run, self._running[run], entered, doubtful, asks)
 
     def _settle(self, one: Settlement) -> None:
         """Keep a settlement until the journal has it."""
         run = one.run
         if one.follows is not None:
             if one.follows.takeover.kind is TakeoverKind.VOIDED:
-                self.asking.discard(run)
-            self.continuing[run] = one.follows
+                self._asking.discard(run)
+            self._continuing[run] = one.follows
             if one.is_retrying:
-                self.retrying.append(one)
+                self._unwritten.append(one)
         elif one.finish is None:
             self._not_begun(run, one.delivery)
         elif one.is_committed:
             self.forget(run)
-            self.committed.append(one)
+            self._unwritten.append(one)
         else:
-            self.settlements[run] = one if run in self.asking else self._judged(one, one.finish)
+            self._settlements[run] = one if run in self._asking else self._judged(one, one.finish)
 
     def _judged(self, one: Settlement, finish: Finish) -> Settlement:
-        for judge in self.judges:
+        for judge in self._judges:
             finish = judge.judged(finish, one.delivery)
         return replace(one, finish=finish)
 
@@ -251,24 +409,24 @@ class InFlight:
             self._without_end(job, CHILD_DIED, of_process(death.reason))
         for job in death.not_started:
             run = (job.request_id, job.generation)
-            self._not_begun(run, self.running[run])
+            self._not_begun(run, self._running[run])
 
     def _without_end(self, job: Job, because: str, why: str) -> None:
         run = (job.request_id, job.generation)
-        self.effects.pop(run, None)
+        self._effects.pop(run, None)
         self._settle(settlement.of_death(self._known(run), because, why))
 
     def _not_begun(self, run: Run, delivery: Delivery) -> None:
         # No child acknowledged it, so it has not begun: asked for again, it is still ours.
-        self.running.pop(run, None)
+        self._running.pop(run, None)
         # As one that may have begun it would be written over a peer's run before it.
-        self.lost = [one for one in self.lost if one.run != run]
-        self.lapsed.discard(run)
-        if run in self.asking:
-            self.running[run] = delivery
+        self._lost = [one for one in self._lost if one.run != run]
+        self._lapsed.discard(run)
+        if run in self._asking:
+            self._running[run] = delivery
             again = continuation(delivery, run[1], After.ASK, because=CHILD_DIED)
-            self.continuing[run] = again
+            self._continuing[run] = again
         else:
-            self.claiming.append(delivery)
-            self.tried.add(delivery.request_id)
-            self.untaken[run] = delivery
+            self._claiming.append(delivery)
+            self._tried.add(delivery.request_id)
+            self._untaken[run] = delivery

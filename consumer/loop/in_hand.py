@@ -28,7 +28,7 @@ class InHand:
     @property
     def unfinished(self) -> list[Delivery]:
         """The requests that are claimed, or about to be; a copy."""
-        return [*self._in_flight.claiming, *self._in_flight.running.copy().values()]
+        return [*self._in_flight.claiming, *dict(self._in_flight.running).values()]
 
     def first_unclaimed(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
         """Return the offset from which the next owner of each partition has to read."""
@@ -47,7 +47,7 @@ class InHand:
         for waiting in [*scheduler.arriving, *scheduler.waiting, *list(claiming)]:
             if isinstance(waiting, Delivery) and not waiting.wakes:
                 yield status_messages.accepted(waiting, worker_id=self._worker_id)
-        for (_, generation), one in self._in_flight.running.copy().items():
+        for (_, generation), one in dict(self._in_flight.running).items():
             yield status_messages.running(one, generation, worker_id=self._worker_id)
 
     @property

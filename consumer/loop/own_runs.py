@@ -78,11 +78,12 @@ class OwnRuns:
         if unknown:
             log.error("claims.disowned", count=len(unknown), request_id=unknown[0][0])
             self._journal.disown(unknown)
-        self._in_flight.lost += [one for one in known.values() if one is not None]
-        self._in_flight.lost += self._lost_in_hand(standing)
+        for one in (*known.values(), *self._lost_in_hand(standing)):
+            if one is not None:
+                self._in_flight.lose(one)
 
     def _known(self, row: Row) -> OwnRun | None:
-        one = self._in_flight.ended.of(row.request_id)
+        one = self._in_flight.ended_here(row.request_id)
         return one if one is not None and is_lost(one, row) else None
 
     def _lost_in_hand(self, standing: Mapping[Run, Row]) -> Iterator[OwnRun]:
@@ -90,4 +91,4 @@ class OwnRuns:
             one, row = self._in_flight.own_run(run), standing.get(run)
             # A finish that is not written yet is written with the next turn.
             if row is None or (one.finish is None and is_lost(one, row)):
-                yield from self._in_flight.with_earlier(one)
+                yield one

@@ -68,10 +68,8 @@ class Selection:
         """Return which runs without an end go on now, at most `free_slots`."""
         while self.revived:
             one = self.revived.popleft()
-            # A run that a child of ours still has was ours before others had it for a while: its
-            # own end says more.
-            if self.taking and one.run not in self._in_flight.running:
-                self._in_flight.continuing.setdefault(one.run, one)
+            if self.taking:
+                self._in_flight.revive(one)
         if not (self._in_flight.continuing and self._lease.lease_holds(now_s)):
             return []
         due = self._in_flight.continuations(now_s, free_slots)
@@ -92,15 +90,11 @@ class Selection:
             return
         for feature in self._features:
             probes = feature.probes(now_s, room, self._in_hand, self._scheduler.probe)
-            self._in_flight.claiming += probes
+            self._in_flight.take(probes)
             room -= len(probes)
-        for one in self._scheduler.take(room, now_s, self._in_hand()):
-            if isinstance(one, Delivery):
-                self._in_flight.claiming.append(one)
-            else:
-                self._in_flight.refusing.append(one)
+        self._in_flight.take(self._scheduler.take(room, now_s, self._in_hand()))
 
-    def claimable(self, now_s: float, free_slots: int) -> list[Delivery]:
+    def claimable(self, now_s: float, free_slots: int) -> Sequence[Delivery]:
         """Return those that are claimed now, the first of `claiming`."""
         if self._lease.lease_holds(now_s):
             return self._in_flight.claiming[:free_slots]

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Sequence
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Received
 from consumer.journal import Applied, Journal, JournalUnavailable, Row
-from consumer.loop import mapping
 from consumer.loop.continuation import Continuation
 from consumer.loop.ended_runs import EndedRuns
 from consumer.loop.feature import Feature
@@ -172,7 +171,7 @@ class Worker:
         self._told.finished(applied)
         self._told.skipped(skips, applied)
         granted = [*self._told.continued(again, applied), *self._told.claimed(batch, applied)]
-        del self._in_flight.claiming[: len(batch)]
+        self._in_flight.drop_answered(batch)
         self._dispatch(granted)
 
     def _skips(self) -> list[Skipping]:
@@ -216,8 +215,7 @@ class Worker:
     def _answer_effects(self, applied: Applied) -> None:
         for run in self._in_flight.effects:
             self._pool.answer_effect(*run, granted=run in applied.effects)
-        self._in_flight.entered |= applied.effects
-        self._in_flight.effects.clear()
+        self._in_flight.effects_answered(applied.effects)
 
     def _dispatch(self, granted: Sequence[tuple[Delivery, Row]]) -> None:
         if not granted:
@@ -235,14 +233,7 @@ class Worker:
         self._status_writer.tell_running(row for _, row in granted)
 
     def _begin(self, delivery: Delivery, row: Row) -> Job:
-        run = (row.request_id, row.generation)
-        job = mapping.job(
-            delivery,
-            row,
-            asks=run in self._in_flight.asking,
-            doubtful=run in self._in_flight.doubtful,
-        )
-        self._in_flight.running[run] = delivery
+        job = self._in_flight.begin(delivery, row)
         for feature in self._features:
             feature.began(delivery, job)
         return job

@@ -14,11 +14,11 @@ from consumer.journal import (
     Refusal,
     TakeoverKind,
     ToldRun,
+    Work,
 )
 from consumer.loop import mapping
 from consumer.loop.continuation import Continuation
 from consumer.loop.in_flight import InFlight
-from consumer.loop.mapping import Run
 from consumer.loop.settlement import Skipping
 from consumer.loop.told_runs import ToldRuns, as_ended, leads
 from consumer.status.status_writer import StatusWriter
@@ -90,28 +90,31 @@ class Writing:
         # Before the journal is asked: it must know each status that is in Redis by now.
         delivered = [*batch, *(one.delivery for one in skips)]
         told_runs = self._told_of(delivered, again)
+        work = Work(
+            own_runs=[
+                *self._in_flight.lost,
+                *self._in_flight.granted_again(batch),
+                *self._remembered(delivered, again, told_runs),
+            ],
+            told_runs=told_runs,
+            finishes=self._in_flight.finishes,
+            effects=list(self._in_flight.effects.values()),
+            takeovers=[one.takeover for one in again],
+            published=self.published,
+            refusals=self._refusals(),
+            skips=[one.entry for one in skips],
+            claims=[mapping.claim(one) for one in batch],
+        )
         try:
             applied = self._journal.apply(
-                claims=[mapping.claim(one) for one in batch],
-                refusals=self._refusals(),
-                skips=[one.entry for one in skips],
-                effects=list(self._in_flight.effects.values()),
-                takeovers=[one.takeover for one in again],
-                finishes=self._in_flight.finishes,
-                published=self.published,
-                own_runs=[
-                    *self._in_flight.lost,
-                    *self._in_flight.granted_again(batch),
-                    *self._remembered(delivered, again, told_runs),
-                ],
-                told_runs=told_runs,
+                work,
                 # Also runs that wait to be taken over: they may be ours already, by a call of
                 # unknown outcome, and a resend must not pass for the run that this call allowed.
                 held=self._in_flight.runs(),
                 tried=self._in_flight.tried,
             )
         except JournalUnavailable:
-            self._in_flight.tried.update(one.request_id for one in batch)
+            self._in_flight.unanswered(batch)
             raise
         self._in_flight.answered(batch)
         self.published = ()
@@ -124,9 +127,11 @@ class Writing:
             JournalUnavailable: the outcome is unknown.
         """
         return self._journal.apply(
-            refusals=self._refusals(),
-            finishes=self._in_flight.finishes,
-            own_runs=self._in_flight.lost,
+            Work(
+                own_runs=self._in_flight.lost,
+                finishes=self._in_flight.finishes,
+                refusals=self._refusals(),
+            )
         )
 
     def write_unbegun(self) -> None:
@@ -147,7 +152,7 @@ class Writing:
             JournalUnavailable: a sweep tells clients again.
         """
         told = (*self.published, *self._status_writer.take_told())
-        return self._journal.apply(published=told, refusals=self._refusals())
+        return self._journal.apply(Work(published=told, refusals=self._refusals()))
 
     def write_refusals(self) -> Applied:
         """Write only refusals.
@@ -155,7 +160,7 @@ class Writing:
         Raises:
             JournalUnavailable: the outcome is unknown.
         """
-        return self._journal.apply(refusals=self._refusals())
+        return self._journal.apply(Work(refusals=self._refusals()))
 
     def _remembered(
         self,
@@ -168,11 +173,14 @@ class Writing:
         They are about to run again, or to be skipped.
         """
         for one in delivered:
-            ended = self._in_flight.ended.of(one.request_id)
+            ended = self._in_flight.ended_here(one.request_id)
             # A wake-up is granted only where the run before it stands as it ended.
             if ended is not None and one.wakes != ended.generation:
                 yield ended
-        yield from self._in_flight.ended.among(one.takeover.request_id for one in again)
+        for request_id, _ in (one.run for one in again):
+            ended = self._in_flight.ended_here(request_id)
+            if ended is not None:
+                yield ended
         # A run of ours that the journal has lost would be taken for one that never was.
         told = {one.request_id: one for one in told_runs}
         ours = [one.run for one in again if one.run in self._in_flight.running]
@@ -180,15 +188,11 @@ class Writing:
             self._in_flight.own_run(run) for run in ours if not leads(told.get(run[0]), run)
         )
         voided = {one.run for one in again if one.takeover.kind is TakeoverKind.VOIDED}
-        for run in [*ours, *self._lapsed()]:
+        for run in [*ours, *self._in_flight.lapsed_at_effects]:
             known = told.get(run[0])
             if known is not None and known.run == run and leads(known, run):
                 is_doubtful = run not in voided and self._in_flight.leaves_doubt(run)
                 yield as_ended(known, may_have_acted=is_doubtful)
-
-    def _lapsed(self) -> list[Run]:
-        """Return the runs at their effects that others may have gone on with meanwhile."""
-        return [run for run in self._in_flight.effects if run in self._in_flight.lapsed]
 
     def _told_of(
         self, delivered: Sequence[Delivery], again: Sequence[Continuation]
@@ -204,7 +208,7 @@ class Writing:
             in_hand = {name for name, _ in self._in_flight.running}
             asked = [one for one in asked if one.request_id not in in_hand]
         asked += [one.delivery for one in again]
-        asked += [self._in_flight.running[run] for run in self._lapsed()]
+        asked += [self._in_flight.running[run] for run in self._in_flight.lapsed_at_effects]
         told = self._told_runs.of(asked) if asked else []
         return [one.disowned() if self._is_over(one) else one for one in told]
 

@@ -7,6 +7,7 @@ from typing import Any
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, receive
 from consumer.journal import Finish, Row
+from consumer.loop.in_flight import InFlight
 from consumer.loop.settlement import Settlement
 from feedback.records.envelope import Record, payload_sha256
 
@@ -66,6 +67,11 @@ def settled(
     known: dict[str, Any] = {"code": None, "message": None, "result": None, "resend": False}
     finish = Finish(one.request_id, generation, state, **known | facts)
     return Settlement((one.request_id, generation), one, finish)
+
+
+def begin(hands: InFlight, one: Delivery, *, generation: int = 1) -> None:
+    """Let a run of a delivery begin, under a claim that the journal has granted."""
+    hands.begin(one, row(one.request_id, "CLAIMED", generation=generation))
 
 
 def row(request_id: str, state: str, **facts: Any) -> Row:

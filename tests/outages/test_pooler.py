@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from consumer.journal import Journal, JournalState, Leases, VerdictKind
+from consumer.journal import Journal, JournalState, Leases, VerdictKind, Work
 from consumer.journal import migrate as migrate_journal
 from consumer.journal.transactional import Transactions
 from feedback.errors import NotSent
@@ -63,9 +63,11 @@ def test_a_journal_works_through_it_and_leaves_the_connection_as_it_was(pooled: 
         closing(Transactions(pooled, group)) as transactions,
     ):
         leases.register(5)
-        assert kinds(one.apply(claims=[claim(first)])) == [VerdictKind.RUN]
+        assert kinds(one.apply(Work(claims=[claim(first)]))) == [VerdictKind.RUN]
         assert seen_by_a_stranger(pooled) == untouched
-        one.apply(claims=[claim(second, effect_kind="transactional")], finishes=[finish(first)])
+        one.apply(
+            Work(claims=[claim(second, effect_kind="transactional")], finishes=[finish(first)])
+        )
         with transactions.begin() as tx:
             tx.connection.execute(text("SELECT 1"))
             assert tx.finish(second, 1, JournalState.SUCCEEDED, None, None, None, False)
@@ -110,4 +112,4 @@ def test_what_a_stranger_left_on_the_connection_does_not_hold_for_us(pooled: str
                 for name in ("transaction_isolation", "synchronous_commit")
             ]
         assert shown == ["read committed", "on"]
-        assert kinds(journal.apply(claims=[claim(name)])) == [VerdictKind.RUN]
+        assert kinds(journal.apply(Work(claims=[claim(name)]))) == [VerdictKind.RUN]

@@ -32,6 +32,7 @@ from consumer.journal import (
     TakeoverResultKind,
     ToldRun,
     VerdictKind,
+    Work,
 )
 from consumer.journal.claiming import first_row, turns
 from consumer.journal.forgetting import as_forgotten, is_forgotten
@@ -67,48 +68,42 @@ class Database(Peers):
     def apply(
         self,
         worker_id: str,
+        work: Work,
         *,
-        claims: Sequence[Claim] = (),
-        refusals: Sequence[Refusal] = (),
-        skips: Sequence[Skip] = (),
-        effects: Sequence[EffectMark] = (),
-        takeovers: Sequence[Takeover] = (),
-        finishes: Sequence[Finish] = (),
-        published: Sequence[Published] = (),
-        own_runs: Sequence[OwnRun] = (),
-        told_runs: Sequence[ToldRun] = (),
         held: Collection[Name] = (),
         tried: Collection[str] = (),
     ) -> Applied:
         """Commit everything in one transaction."""
-        restored = self._restore_all(worker_id, own_runs)
-        again = {one.request_id for one in takeovers}
-        going_on = again | {one.request_id for one in effects} | {*tried}
+        restored = self._restore_all(worker_id, work.own_runs)
+        again = {one.request_id for one in work.takeovers}
+        going_on = again | {one.request_id for one in work.effects} | {*tried}
         restored += self.catch_up(
-            worker_id, told_runs, may_overwrite_claims=False, going_on=going_on
+            worker_id, work.told_runs, may_overwrite_claims=False, going_on=going_on
         )
-        finished = self._finish_all(worker_id, finishes)
+        finished = self._finish_all(worker_id, work.finishes)
         entered = frozenset(
-            (one.request_id, one.generation) for one in effects if self.mark_effect(worker_id, one)
+            (one.request_id, one.generation)
+            for one in work.effects
+            if self.mark_effect(worker_id, one)
         )
         mine = set(held)
         taken = {}
-        for wish in takeovers:
+        for wish in work.takeovers:
             result = self._take_over(worker_id, wish, mine)
             taken[wish.request_id, wish.generation] = result
             ours = result.kind in (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE)
             if ours and result.row is not None:
                 mine.add((result.row.request_id, result.row.generation))
-        for told in published:
+        for told in work.published:
             self.mark_published(told)
-        refused = [self._refuse(worker_id, one) for one in refusals]
-        wanted = {one.request_id: one for one in skips}
+        refused = [self._refuse(worker_id, one) for one in work.refusals]
+        wanted = {one.request_id: one for one in work.skips}
         skipped = [self._skip(worker_id, wanted[name]) for name in sorted(wanted)]
         verdicts: dict[int, ClaimVerdict] = {}
-        for turn in turns(claims):
+        for turn in turns(work.claims):
             for place in turn:
-                verdicts[place] = self._claim(worker_id, claims[place], mine, tried)
-        in_order = tuple(verdicts[place] for place in range(len(claims)))
+                verdicts[place] = self._claim(worker_id, work.claims[place], mine, tried)
+        in_order = tuple(verdicts[place] for place in range(len(work.claims)))
         return Applied(
             in_order,
             entered,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from consumer.journal import (
@@ -17,6 +18,7 @@ from consumer.journal import (
     Row,
     ToldRun,
     Unhandled,
+    Work,
 )
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.republish import Page, RestoreCursor, Turn
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Found = TypeVar("Found")
-# Of a call's work: what is only known, and not to be written.
-_FACTS = ("held", "tried")
+Name = tuple[str, int]
 
 
 class SimulatedJournal:
@@ -47,27 +48,30 @@ class SimulatedJournal:
     def _call(self, what: str, action: Callable[[], Found]) -> Found:
         return self._world.call(self._process, self._link, what, action, JournalUnavailable)
 
-    def apply(self, **work: Any) -> Applied:
+    def apply(
+        self, work: Work, *, held: Collection[Name] = (), tried: Collection[str] = ()
+    ) -> Applied:
         """Commit everything in one transaction."""
         # Copied when it is sent: what the loop does with its own lists later is not part of it.
-        sent = {name: tuple(items) for name, items in work.items()}
-        said = [_said(name, items) for name, items in sent.items() if items and name not in _FACTS]
+        kinds = {kind.name: tuple(getattr(work, kind.name)) for kind in fields(work)}
+        sent, held, tried = Work(**kinds), tuple(held), tuple(tried)
+        said = [_said(name, items) for name, items in kinds.items() if items]
         if not said:
             return Applied((), frozenset(), {}, ())
 
         def apply() -> Applied:
-            database, finishes = self._world.database, sent.get("finishes", ())
+            database, finishes = self._world.database, sent.finishes
             before = {
                 one.request_id: database.rows[one.request_id].generation
                 for one in finishes
                 if one.request_id in database.rows
             }
-            applied = database.apply(self._worker_id, **sent)
+            applied = database.apply(self._worker_id, sent, held=held, tried=tried)
             self._world.watch.caught_up(applied.restored)
             self._world.watch.applied(self._worker_id, applied, finishes, before)
             return applied
 
-        only_published = len(sent.get("published", ())) and len(said) == 1
+        only_published = len(sent.published) and len(said) == 1
         return self._call(f"{'~' * bool(only_published)}writes {', '.join(said)}", apply)
 
     def unhandled(self, topics: Collection[str], limit: int, late_ms: int) -> list[Unhandled]:

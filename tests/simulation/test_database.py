@@ -27,6 +27,7 @@ from consumer.journal import (
     Skip,
     Takeover,
     TakeoverKind,
+    Work,
 )
 from consumer.journal.tables import request, run
 from consumer.journal.transactional import Transactions
@@ -119,14 +120,15 @@ class Sequence:
         if draw.random() < 0.2:
             work["refusals"] = [self._draw_refusal()]
         runs = [(one, generation) for one in self._ids for generation in (1, 2)]
-        work["held"] = [one for one in runs if draw.random() < 0.5]
-        work["tried"] = [one for one in self._ids if draw.random() < 0.5]
+        held = [one for one in runs if draw.random() < 0.5]
+        tried = [one for one in self._ids if draw.random() < 0.5]
         if draw.random() < 0.3:
             work["skips"] = [self._draw_skip()]
         if draw.random() < 0.3:
             work["own_runs"] = [self._draw_own_run() for _ in range(draw.randint(1, 2))]
-        real = self._both.journals[worker].apply(**work)
-        simulated = self._both.simulated.apply(worker, **work)
+        asked = Work(**work)
+        real = self._both.journals[worker].apply(asked, held=held, tried=tried)
+        simulated = self._both.simulated.apply(worker, asked, held=held, tried=tried)
         return _facts_of(real), _facts_of(simulated)
 
     def _lease(self, worker: str) -> tuple[Facts, Facts]:

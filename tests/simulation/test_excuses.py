@@ -16,7 +16,7 @@ from consumer.journal import JournalState, Row
 from feedback.records.envelope import payload_sha256
 from feedback.status import State
 from feedback.statuses import Status
-from tests.consumer.samples import delivery, row
+from tests.consumer.samples import begin, delivery, row
 from tests.simulation.ending import _counts
 from tests.simulation.processes import Violation
 from tests.simulation.requests import HANDLERS, collapsing
@@ -205,5 +205,5 @@ def test_an_end_is_promised_unless_the_due_set_and_the_journal_have_lost_the_req
         _write(world, "r0", topic, JournalState.CLAIMED)
     if HELD in facts:
         worker = next(world.workers).worker
-        worker._in_flight.running["r0", 1] = delivery("r0")
+        begin(worker._in_flight, delivery("r0"))
     assert _counts(world, client, "r0") is counts

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from consumer.journal.journal import Journal
+from consumer.journal import Journal, Work
 from consumer.journal.records import Claim, Finish, JournalState, Published
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.records.envelope import new_request_id
@@ -55,9 +55,11 @@ def run(journal: Journal, requests: int) -> Turns:
         told = ended.popleft() if turn >= LAG else []
         turn_began_s = monotonic_s()
         journal.apply(
-            claims=claims,
-            finishes=[_finish(one) for one in ended[-1]],
-            published=[Published(one.request_id, 1, JournalState.SUCCEEDED) for one in told],
+            Work(
+                claims=claims,
+                finishes=[_finish(one) for one in ended[-1]],
+                published=[Published(one.request_id, 1, JournalState.SUCCEEDED) for one in told],
+            ),
         )
         turn_ms.append((monotonic_s() - turn_began_s) * 1000)
     return Turns(batches * BATCH, monotonic_s() - began_s, turn_ms)

@@ -8,7 +8,7 @@ from typing import Any
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
 from consumer.intake.intake import Intake
-from consumer.journal import Journal
+from consumer.journal import Journal, Work
 from consumer.pool import Pool
 from consumer.pool.events import Finished
 from feedback.redis.store import StatusStore
@@ -24,8 +24,8 @@ def mark_worker() -> None:
     marked(
         Journal,
         "apply",
-        before=lambda **work: _work(work, "claiming", "finishing"),
-        after=lambda _, **work: _work(work, "claimed", "finished"),
+        before=lambda work, **_: _work(work, "claiming", "finishing"),
+        after=lambda _, work, **__: _work(work, "claimed", "finished"),
     )
     marked(Pool, "dispatch", after=lambda _, jobs: [("dispatched", _named(jobs))])
     marked(Pool, "poll", after=lambda events, _: [("heard", _ended(events))])
@@ -37,9 +37,9 @@ def mark_worker() -> None:
     )
 
 
-def _work(work: dict[str, Any], claims: str, finishes: str) -> Iterator[tuple[str, Ids]]:
-    yield claims, _named(work.get("claims", ()))
-    yield finishes, _named(work.get("finishes", ()))
+def _work(work: Work, claims: str, finishes: str) -> Iterator[tuple[str, Ids]]:
+    yield claims, _named(work.claims)
+    yield finishes, _named(work.finishes)
 
 
 def _named(those: Iterable[Any]) -> list[str]:

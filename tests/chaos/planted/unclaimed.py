@@ -14,20 +14,20 @@ def plant() -> None:
     """Plant the fault in this process; only plain external handlers have it."""
     from sqlalchemy import delete
 
-    from consumer.journal import Claim, Journal, VerdictKind
+    from consumer.journal import Claim, Journal, VerdictKind, Work
     from consumer.journal.tables import request
 
     apply = Journal.apply
     claimed: dict[str, Claim] = {}
 
-    def apply_claims_late(journal: Any, **work: Any) -> Any:
+    def apply_claims_late(journal: Any, work: Work, **facts: Any) -> Any:
         # A claim on what runs here already must not be granted to this very worker once more.
-        named = [*work.get("finishes", ()), *work.get("effects", ()), *work.get("claims", ())]
+        named: list[Any] = [*work.finishes, *work.effects, *work.claims]
         ids = {one.request_id for one in named}
         late = [claimed.pop(one) for one in ids & claimed.keys()]
         if late:
-            apply(journal, claims=late)
-        applied = apply(journal, **work)
+            apply(journal, Work(claims=late))
+        applied = apply(journal, work, **facts)
         early = {
             one.claim.request_id: one.claim
             for one in applied.verdicts

@@ -16,7 +16,7 @@ from sqlalchemy import NullPool, create_engine, insert
 from consumer.console import owed, pages
 from consumer.console.app import app
 from consumer.console.pages import ConsolePages
-from consumer.journal import Journal, JournalUnavailable
+from consumer.journal import Journal, JournalUnavailable, Work
 from consumer.journal.pauses import Pauses
 from consumer.ops import outbox_counts
 from consumer.ops.workers.reading import WorkersFound
@@ -180,8 +180,8 @@ def test_a_topic_shows_what_is_claimed_and_what_waits_for_its_next_run(
     settings = load(make_box("work").stage.config())
     runs, waits = new_id(), new_id()
     with closing(Journal(settings.journal.url, group=settings.kafka.group, worker_id="me")) as one:
-        one.apply(claims=[claim(runs), claim(waits)])
-        one.apply(finishes=[finish(waits, state="RETRYING", code="BUSY", delay_ms=3_600_000)])
+        one.apply(Work(claims=[claim(runs), claim(waits)]))
+        one.apply(Work(finishes=[finish(waits, state="RETRYING", code="BUSY", delay_ms=3_600_000)]))
     console = opened(settings)
     page = console.get("/topics")
     retrying = r'<td class="number">1</td>\s*<td><a href="([^"]+)">1</a>, the next is due at 20'

@@ -14,6 +14,7 @@ from consumer.journal import (
     TakeoverResultKind,
     ToldRun,
     VerdictKind,
+    Work,
 )
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, kinds, new_id, row_of
@@ -30,8 +31,8 @@ def told(name: str, state: JournalState, *, attempt: int = 2, generation: int = 
 def failed(journal: Journal) -> str:
     """Return a request that has failed, and that a resend may reopen."""
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True)])
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(Work(finishes=[finish(name, state=JournalState.FAILED, resend=True)]))
     return name
 
 
@@ -55,7 +56,7 @@ def test_a_resend_is_decided_on_what_its_client_was_told(
     has_row: bool,
 ) -> None:
     name = failed(journal) if has_row else new_id()
-    applied = journal.apply(claims=[claim(name, attempt=3)], told_runs=[told(name, state)])
+    applied = journal.apply(Work(claims=[claim(name, attempt=3)], told_runs=[told(name, state)]))
     row = row_of(applied)
     assert (kinds(applied), (row.state, row.generation)) == ([verdict], stands)
     assert [one.generation for one in applied.restored] == [2]
@@ -68,18 +69,18 @@ def test_a_resend_is_decided_on_what_its_client_was_told(
 
 def test_a_wake_up_follows_no_run_that_another_has_followed_already(journal: Journal) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=JournalState.RETRYING, delay_ms=0)])
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(Work(finishes=[finish(name, state=JournalState.RETRYING, delay_ms=0)]))
     wakes = claim(name, wakes=1)
-    applied = journal.apply(claims=[wakes], told_runs=[told(name, JournalState.SUCCEEDED)])
+    applied = journal.apply(Work(claims=[wakes], told_runs=[told(name, JournalState.SUCCEEDED)]))
     assert (kinds(applied), row_of(applied).state) == ([ANSWERED], JournalState.SUCCEEDED)
-    assert kinds(journal.apply(claims=[wakes])) == [ANSWERED]
+    assert kinds(journal.apply(Work(claims=[wakes]))) == [ANSWERED]
 
 
 def test_what_is_not_behind_is_not_touched(journal: Journal) -> None:
     name = failed(journal)
     one = told(name, JournalState.SUCCEEDED, generation=1)
-    applied = journal.apply(claims=[claim(name, attempt=2)], told_runs=[one])
+    applied = journal.apply(Work(claims=[claim(name, attempt=2)], told_runs=[one]))
     assert (kinds(applied), applied.restored, row_of(applied).generation) == ([RUN], (), 2)
 
 
@@ -87,9 +88,9 @@ def test_a_claim_is_left_to_its_owner_and_brought_forward_once_that_is_gone(
     journal: Journal, database: Database
 ) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     one = told(name, JournalState.CLAIMED)
-    assert journal.apply(told_runs=[one]).restored == ()
+    assert journal.apply(Work(told_runs=[one])).restored == ()
     (row,) = journal.catch_up([one])
     assert (row.generation, row.owner, row.effect_at is None) == (2, f"gone{DISOWNED}", False)
     (kept,) = database.query("SELECT generation, outcome FROM onceward_run")
@@ -111,9 +112,9 @@ def test_a_claim_of_ours_that_is_about_to_go_on_is_brought_forward_first(
     journal: Journal, goes_on: bool
 ) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     effects = [EffectMark(name, 1)] if goes_on else []
-    applied = journal.apply(effects=effects, told_runs=[told(name, JournalState.SUCCEEDED)])
+    applied = journal.apply(Work(effects=effects, told_runs=[told(name, JournalState.SUCCEEDED)]))
     assert applied.effects == frozenset()
     generations = [one.generation for one in applied.restored]
     assert generations == [2] * goes_on
@@ -121,9 +122,9 @@ def test_a_claim_of_ours_that_is_about_to_go_on_is_brought_forward_first(
 
 def test_a_claim_of_ours_is_not_taken_over_where_a_later_run_was_told(journal: Journal) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "CHILD_DIED")
-    applied = journal.apply(takeovers=[wish], told_runs=[told(name, JournalState.SUCCEEDED)])
+    applied = journal.apply(Work(takeovers=[wish], told_runs=[told(name, JournalState.SUCCEEDED)]))
     result = applied.takeovers[name, 1]
     assert result.kind is TakeoverResultKind.STALE
     assert result.row is not None

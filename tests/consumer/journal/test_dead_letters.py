@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from consumer.journal import Journal, JournalState
+from consumer.journal import Journal, JournalState, Work
 from consumer.journal.open_requests import open_requests
 from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.tables import DEAD
@@ -38,8 +38,10 @@ def rows(open_rows: OpenRows) -> DeadLetterRows:
 def fail(journal: Journal, *, code: str = "REJECTED", resend: bool = False) -> str:
     """Return the id of a request that has failed."""
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=JournalState.FAILED, code=code, resend=resend)])
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(
+        Work(finishes=[finish(name, state=JournalState.FAILED, code=code, resend=resend)])
+    )
     return name
 
 
@@ -56,15 +58,15 @@ def names(page: list[OwedRow]) -> list[str]:
 def test_what_failed_for_good_waits_and_nothing_else(
     journal: Journal, rows: DeadLetterRows
 ) -> None:
-    journal.apply(claims=[claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id())]))
     for state in (JournalState.SUCCEEDED, JournalState.IN_DOUBT, JournalState.RETRYING):
         name = new_id()
-        journal.apply(claims=[claim(name)])
-        journal.apply(finishes=[finish(name, state=state)])
+        journal.apply(Work(claims=[claim(name)]))
+        journal.apply(Work(finishes=[finish(name, state=state)]))
     fail(journal, resend=True)
     fail(journal, code="PAYLOAD_GONE")
     failed, place = fail(journal), "payments-3-1099511627776-5"
-    journal.apply(refusals=[refusal(place)])
+    journal.apply(Work(refusals=[refusal(place)]))
     assert sorted(names(found(rows))) == sorted([failed, place])
     ((topic, count, oldest_ms, mine),) = rows.waiting()
     assert (topic, count, mine) == ("payments", 2, 2)
@@ -108,8 +110,8 @@ def test_a_letter_of_a_run_that_was_followed_by_another_closes_nothing(
     journal: Journal, rows: DeadLetterRows, database: Database
 ) -> None:
     name = fail(journal, resend=True)
-    journal.apply(claims=[claim(name, attempt=2)])
-    journal.apply(finishes=[finish(name, 2, JournalState.FAILED, code="REJECTED")])
+    journal.apply(Work(claims=[claim(name, attempt=2)]))
+    journal.apply(Work(finishes=[finish(name, 2, JournalState.FAILED, code="REJECTED")]))
     rows.close_case([(name, 1)])
     assert names(found(rows)) == [name]
     rows.close_case([(name, 2)])
@@ -143,10 +145,10 @@ def test_a_failure_knows_when_its_first_run_ended(
 ) -> None:
     once, name = fail(journal), fail(journal, resend=True)
     for attempt in (2, 3):
-        journal.apply(claims=[claim(name, attempt=attempt)])
+        journal.apply(Work(claims=[claim(name, attempt=attempt)]))
         resend = attempt == 2
         journal.apply(
-            finishes=[finish(name, attempt, JournalState.FAILED, code="X", resend=resend)]
+            Work(finishes=[finish(name, attempt, JournalState.FAILED, code="X", resend=resend)])
         )
     ended = database.query("SELECT min(ended_at) AS first FROM onceward_run")
     first = {one.row.request_id: one.first_failed_at for one in found(rows)}
@@ -189,8 +191,8 @@ def test_a_reopened_failure_waits_again_when_it_fails_again(
     rows.close_case([(name, 1)])
     # As a redrive leaves it.
     database.change("UPDATE onceward_request SET resend = 1")
-    journal.apply(claims=[claim(name, attempt=2)])
-    journal.apply(finishes=[finish(name, 2, JournalState.FAILED, code="REJECTED")])
+    journal.apply(Work(claims=[claim(name, attempt=2)]))
+    journal.apply(Work(finishes=[finish(name, 2, JournalState.FAILED, code="REJECTED")]))
     assert names(found(rows)) == [name]
 
 
@@ -200,7 +202,7 @@ def test_a_reopened_failure_waits_again_when_it_is_refused(
     name = fail(journal)
     rows.close_case([(name, 1)])
     database.change("UPDATE onceward_request SET resend = 1")
-    journal.apply(refusals=[refusal(name, attempt=2)])
+    journal.apply(Work(refusals=[refusal(name, attempt=2)]))
     ((row, _),) = found(rows)
     assert (row.request_id, row.code, row.generation) == (name, "INVALID_MESSAGE", 2)
 
@@ -211,7 +213,7 @@ def test_a_failure_whose_resend_came_too_late_waits_for_its_letter(
     name = fail(journal, code="BANK_BUSY", resend=True)
     database.change("UPDATE onceward_request SET deadline_at = 1")
     assert found(rows) == []
-    journal.apply(claims=[claim(name, attempt=2)])
+    journal.apply(Work(claims=[claim(name, attempt=2)]))
     ((row, _),) = found(rows)
     assert (row.request_id, row.code, row.generation) == (name, "BANK_BUSY", 1)
 

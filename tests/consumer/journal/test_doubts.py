@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.journal import Journal, JournalState
+from consumer.journal import Journal, JournalState, Work
 from consumer.journal.doubts import Doubts, UnsweptClaims, _unswept
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import claim, finish, index_of_open, new_id
@@ -12,8 +12,8 @@ OFTEN_MS, SELDOM_MS = 0, 3_600_000
 
 def _in_doubt(journal: Journal) -> str:
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=JournalState.IN_DOUBT, code="WORKER_DIED")])
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(Work(finishes=[finish(name, state=JournalState.IN_DOUBT, code="WORKER_DIED")]))
     return name
 
 
@@ -22,7 +22,7 @@ def test_open_doubts_are_counted_by_topic_and_decided_ones_are_not(
 ) -> None:
     first, second, other = (_in_doubt(journal) for _ in range(3))
     _in_doubt(open_journal(group="another"))
-    journal.apply(claims=[claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id())]))
     database.change(
         "UPDATE onceward_request SET finished_at = finished_at - 60000 WHERE request_id = :name",
         name=first,
@@ -35,11 +35,11 @@ def test_open_doubts_are_counted_by_topic_and_decided_ones_are_not(
     assert (refunds.topic, refunds.requests) == ("refunds", 1)
     assert refunds.oldest_ms < 60_000 <= payments.oldest_ms
 
-    journal.apply(finishes=[finish(first), finish(other)])
+    journal.apply(Work(finishes=[finish(first), finish(other)]))
     (left,) = journal.doubts(OFTEN_MS) or []
     assert (left.topic, left.requests) == ("payments", 1)
     assert left.oldest_ms < 60_000
-    journal.apply(finishes=[finish(second)])
+    journal.apply(Work(finishes=[finish(second)]))
     assert journal.doubts(OFTEN_MS) == []
 
 
@@ -57,7 +57,7 @@ def test_all_open_doubts_of_the_group_are_read_page_by_page(
         database.change(
             "UPDATE onceward_request SET finished_at = 7 WHERE request_id = :name", name=name
         )
-    journal.apply(claims=[claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id())]))
     with Doubts(database.url, group=group) as doubts:
         for page_rows in (1, 2, 5, 100):
             found = [one.request_id for page in doubts.pages(page_rows=page_rows) for one in page]
@@ -73,8 +73,10 @@ def test_claims_of_dead_workers_in_their_effect_are_counted_before_a_sweep(
     owners = ("dead", "dead", "gone", "living", "before-its-effect")
     names = [new_id() for _ in owners]
     for name, owner in zip(names, owners, strict=True):
-        open_journal(owner).apply(claims=[claim(name)])
-    open_journal("dead", group="another").apply(claims=[claim(new_id(), effect_kind="external")])
+        open_journal(owner).apply(Work(claims=[claim(name)]))
+    open_journal("dead", group="another").apply(
+        Work(claims=[claim(new_id(), effect_kind="external")])
+    )
     open_leases("living").register(3600)
     open_leases("dead").register(0)
     with Doubts(database.url, group=group) as doubts:
@@ -93,7 +95,7 @@ def test_claims_of_dead_workers_in_their_effect_are_counted_before_a_sweep(
 def test_unswept_claims_are_found_by_the_index_of_the_claims(
     journal: Journal, database: Database
 ) -> None:
-    journal.apply(claims=[claim(new_id(), effect_kind="external")])
+    journal.apply(Work(claims=[claim(new_id(), effect_kind="external")]))
     dialect = database.engine.dialect.name
     plan = database.plan(_unswept(dialect), this_group="g")
     assert index_of_open("claimed", dialect) in plan

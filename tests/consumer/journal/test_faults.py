@@ -17,6 +17,7 @@ from consumer.journal import (
     JournalUnavailable,
     Leases,
     VerdictKind,
+    Work,
 )
 from consumer.journal.errors import Contended, DataRefused, JournalVersionError, translate
 from feedback.errors import ExitCode, NotAvailable, SettingsError
@@ -45,15 +46,15 @@ def test_a_lost_connection_is_told_and_the_next_call_opens_another(
     journal = Journal(postgres_url, group=group, worker_id="me")
     leases = Leases(postgres_url, group=group, worker_id="me")
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     leases.register(60)
     end_connections(postgres_url)
     with pytest.raises(JournalUnavailable):
-        journal.apply(finishes=[finish(name)], claims=[claim(new_id())])
+        journal.apply(Work(finishes=[finish(name)], claims=[claim(new_id())]))
     with pytest.raises(JournalUnavailable):
         leases.renew(60)
     assert leases.renew(60) is not None
-    applied = journal.apply(finishes=[finish(name)])
+    applied = journal.apply(Work(finishes=[finish(name)]))
     assert applied.finished[name, 1].kind == "WRITTEN"
     journal.close()
     leases.close()
@@ -74,16 +75,16 @@ def test_a_statement_that_waits_too_long_for_a_lock_is_an_outage(
     journal = Journal(postgres_url, group=group, worker_id="me", statement_timeout_s=1.0)
     name = new_id()
     with closing(Journal(postgres_url, group=group, worker_id="me")) as patient:
-        patient.apply(claims=[claim(name)])
+        patient.apply(Work(claims=[claim(name)]))
     with psycopg.connect(dsn(postgres_url)) as other:
         other.execute("SELECT * FROM onceward_request FOR UPDATE")
         with pytest.raises(JournalUnavailable, match="57014"):
-            journal.apply(effects=[EffectMark(name, 1)])
+            journal.apply(Work(effects=[EffectMark(name, 1)]))
 
     def may_enter() -> bool:
         # A machine that stands still for a second is an outage as well.
         with suppress(JournalUnavailable):
-            return journal.apply(effects=[EffectMark(name, 1)]).effects == {(name, 1)}
+            return journal.apply(Work(effects=[EffectMark(name, 1)])).effects == {(name, 1)}
         return False
 
     eventually(may_enter)
@@ -98,11 +99,11 @@ def test_a_file_that_another_program_writes_for_too_long_is_an_outage(
     other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(JournalUnavailable, match="locked"):
-        journal.apply(claims=[claim(new_id())])
+        journal.apply(Work(claims=[claim(new_id())]))
     assert journal.unpublished(10, 0) == []
     other.execute("ROLLBACK")
     other.close()
-    assert kinds(journal.apply(claims=[claim(new_id())])) == [VerdictKind.RUN]
+    assert kinds(journal.apply(Work(claims=[claim(new_id())]))) == [VerdictKind.RUN]
     journal.close()
 
 
@@ -110,7 +111,7 @@ def test_a_disk_that_is_full_is_an_outage_until_there_is_room(sqlite_url: str, g
     migrated(sqlite_url)
     journal = Journal(sqlite_url, group=group, worker_id="me")
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     with journal._session.transaction() as connection:
         (pages,) = connection.exec_driver_sql("PRAGMA page_count").one()
     limited = f"PRAGMA max_page_count={pages + 2}"
@@ -118,8 +119,8 @@ def test_a_disk_that_is_full_is_an_outage_until_there_is_room(sqlite_url: str, g
         connection.exec_driver_sql(limited)
     large = finish(name, result='"' + "x" * 100_000 + '"')
     with pytest.raises(JournalUnavailable, match="full"):
-        journal.apply(finishes=[large])
-    assert journal.apply(finishes=[large]).finished[name, 1].kind == "WRITTEN"
+        journal.apply(Work(finishes=[large]))
+    assert journal.apply(Work(finishes=[large])).finished[name, 1].kind == "WRITTEN"
     journal.close()
 
 

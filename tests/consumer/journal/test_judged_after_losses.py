@@ -17,6 +17,7 @@ from consumer.journal import (
     Takeover,
     TakeoverKind,
     ToldRun,
+    Work,
 )
 from consumer.journal.tables import request, run
 from tests.consumer.journal.conftest import Database, OpenJournal
@@ -77,7 +78,7 @@ def external(name: str, **facts: Any) -> Claim:
 
 def granted(journal: Journal, wish: Claim) -> Claim:
     """Return a claim as it was granted."""
-    row = row_of(journal.apply(claims=[wish]))
+    row = row_of(journal.apply(Work(claims=[wish])))
     assert row.state == JournalState.CLAIMED
     return wish._replace(claimed_at=row.claimed_at, wakes=0)
 
@@ -86,10 +87,10 @@ def retried(journal: Journal, name: str, **facts: Any) -> tuple[OwnRun, OwnRun]:
     """Let a request fail as declared, run again and succeed; return both runs."""
     first = granted(journal, external(name, **facts))
     declared = finish(name, state=JournalState.RETRYING, delay_ms=0)
-    journal.apply(finishes=[declared])
+    journal.apply(Work(finishes=[declared]))
     second = granted(journal, external(name, wakes=1, **facts))
     paid = finish(name, 2)
-    journal.apply(finishes=[paid])
+    journal.apply(Work(finishes=[paid]))
     return OwnRun(first, 1, entered=False, finish=declared), OwnRun(second, 2, True, paid)
 
 
@@ -116,11 +117,11 @@ def test_a_run_that_is_raised_above_a_failure_is_one_run(
 ) -> None:
     name = new_id()
     first = granted(journal, external(name))
-    journal.apply(finishes=[finish(name, state=state)])
+    journal.apply(Work(finishes=[finish(name, state=state)]))
     failed = ToldRun(
         external(name, attempt=2), 2, later, "gone", resend=later is JournalState.FAILED
     )
-    applied = journal.apply(claims=[external(name, attempt=3)], told_runs=[failed])
+    applied = journal.apply(Work(claims=[external(name, attempt=3)], told_runs=[failed]))
     row = row_of(applied)
     assert (row.state, row.generation, row.claimed_at) == (state, 3, first.claimed_at)
     assert judged(database, name) == (1, [(state, "RAISED")])
@@ -131,9 +132,9 @@ def test_a_run_above_another_that_has_no_end_is_named_with_it(
 ) -> None:
     name = new_id()
     first = granted(journal, external(name))
-    journal.apply(finishes=[finish(name)])
+    journal.apply(Work(finishes=[finish(name)]))
     runs = ToldRun(first._replace(attempt=2), 2, JournalState.CLAIMED, "gone")
-    journal.apply(claims=[external(name, attempt=3)], told_runs=[runs])
+    journal.apply(Work(claims=[external(name, attempt=3)], told_runs=[runs]))
     assert judged(database, name) == (2, [("SUCCEEDED", None)])
 
 
@@ -143,9 +144,9 @@ def test_a_run_above_a_transaction_that_has_no_end_is_one_run(
     name = new_id()
     wish = claim(name, effect_kind="transactional")
     granted(journal, wish)
-    journal.apply(finishes=[finish(name)])
+    journal.apply(Work(finishes=[finish(name)]))
     runs = ToldRun(wish._replace(attempt=2), 2, JournalState.CLAIMED, "gone")
-    journal.apply(claims=[wish._replace(attempt=3)], told_runs=[runs])
+    journal.apply(Work(claims=[wish._replace(attempt=3)], told_runs=[runs]))
     assert judged(database, name) == (1, [("SUCCEEDED", "RAISED")])
 
 
@@ -156,14 +157,14 @@ def test_of_both_runs_it_is_written_how_they_ended_where_their_worker_knows(
     past = claimed_past(journal, database, name)
     runs = retried(journal, name)
     past.comes_back()
-    (row,) = journal.apply(own_runs=runs).restored
+    (row,) = journal.apply(Work(own_runs=runs)).restored
     assert (row.state, row.generation, row.claimed_at) == (
         "SUCCEEDED",
         2,
         runs[1].claim.claimed_at,
     )
     assert judged(database, name) == (1, [("RETRYING", None)])
-    assert journal.apply(own_runs=runs).restored == ()
+    assert journal.apply(Work(own_runs=runs)).restored == ()
 
 
 @pytest.mark.parametrize("is_told", [True, False])
@@ -175,7 +176,7 @@ def test_a_later_run_that_was_granted_after_all_that_stands_there_followed_it_by
     past = claimed_past(journal, database, name)
     if stands_in is JournalState.IN_DOUBT:
         past.comes_back()
-        journal.apply(finishes=[finish(name, state=JournalState.IN_DOUBT)])
+        journal.apply(Work(finishes=[finish(name, state=JournalState.IN_DOUBT)]))
         past = Past(database, name)
         database.change("DELETE FROM onceward_request WHERE request_id = :name", name=name)
     _, second = retried(journal, name)
@@ -203,7 +204,7 @@ def test_a_run_that_a_peer_began_after_the_loss_is_a_second_one(
     peer = open_journal("peer")
     granted(peer, external(name))
     if ends:
-        peer.apply(finishes=[finish(name)])
+        peer.apply(Work(finishes=[finish(name)]))
     restore(journal, second, is_told=is_told)
     assert judged(database, name) == (2, [("SUCCEEDED" if ends else "WORKER_DIED", None)])
 
@@ -214,15 +215,15 @@ def test_a_marked_effect_that_began_after_the_loss_is_a_second_one(
 ) -> None:
     name = new_id()
     slow = open_journal("slow")
-    slow.apply(claims=[claim(name)])
+    slow.apply(Work(claims=[claim(name)]))
     past = Past(database, name)
     wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED")
-    (result,) = journal.apply(takeovers=[wish]).takeovers.values()
+    (result,) = journal.apply(Work(takeovers=[wish])).takeovers.values()
     assert result.row is not None
-    journal.apply(effects=[EffectMark(name, 2)], finishes=[finish(name, 2)])
+    journal.apply(Work(effects=[EffectMark(name, 2)], finishes=[finish(name, 2)]))
     past.comes_back()
     tick()
-    assert slow.apply(effects=[EffectMark(name, 1)]).effects
+    assert slow.apply(Work(effects=[EffectMark(name, 1)])).effects
     ours = claim(name)._replace(claimed_at=result.row.claimed_at)
     restore(journal, OwnRun(ours, 2, True, finish(name, 2)), is_told=is_told)
     assert judged(database, name) == (2, [("WORKER_DIED", None)])
@@ -245,7 +246,7 @@ def test_a_second_run_under_the_same_key_is_no_second_charge(
     tick()
     peer = open_journal("peer")
     granted(peer, external(name, in_doubt="retry_same_key"))
-    peer.apply(finishes=[finish(name)])
+    peer.apply(Work(finishes=[finish(name)]))
     database.change("UPDATE onceward_request SET voids = :voids", voids=voids)
     restore(journal, second, is_told=is_told)
     expected = (1, "SAME_KEY") if voids == 0 else (2, None)
@@ -282,4 +283,4 @@ def restore(journal: Journal, one: OwnRun, *, is_told: bool) -> None:
     if is_told:
         journal.catch_up([told(one)])
     else:
-        journal.apply(own_runs=[one])
+        journal.apply(Work(own_runs=[one]))

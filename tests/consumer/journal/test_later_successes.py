@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from consumer.journal import Journal, JournalState
+from consumer.journal import Journal, JournalState, Work
 from consumer.journal.later_successes import (
     MOST_NAMED,
     MOST_STRETCHES,
@@ -33,8 +33,8 @@ def ended(
     """Let a new request end; return its id."""
     name = new_id()
     due = time.time_ns() // 1_000_000 + HOUR_MS
-    journal.apply(claims=[claim(name, key=key, deadline_at=due)])
-    journal.apply(finishes=[finish(name, state=state, resend=resend)])
+    journal.apply(Work(claims=[claim(name, key=key, deadline_at=due)]))
+    journal.apply(Work(finishes=[finish(name, state=state, resend=resend)]))
     return name
 
 
@@ -82,7 +82,7 @@ def test_later_requests_that_run_or_are_in_doubt_are_named_apart(
     failed = ended(journal, JournalState.FAILED)
     due = time.time_ns() // 1_000_000 + HOUR_MS
     running = new_id()
-    journal.apply(claims=[claim(running, key=b"key", deadline_at=due)])
+    journal.apply(Work(claims=[claim(running, key=b"key", deadline_at=due)]))
     doubt = ended(journal, JournalState.IN_DOUBT)
     found = later.of([failed])
     assert found.names_any and not found.of
@@ -95,8 +95,8 @@ def test_a_success_between_two_failures_of_a_request_is_named(
     failed = ended(journal, JournalState.FAILED, resend=True)
     good = ended(journal, JournalState.SUCCEEDED)
     due = time.time_ns() // 1_000_000 + HOUR_MS
-    journal.apply(claims=[claim(failed, attempt=2, deadline_at=due)])
-    journal.apply(finishes=[finish(failed, 2, JournalState.FAILED)])
+    journal.apply(Work(claims=[claim(failed, attempt=2, deadline_at=due)]))
+    journal.apply(Work(finishes=[finish(failed, 2, JournalState.FAILED)]))
     assert later.of([failed]).of == {failed: [good]}
 
 

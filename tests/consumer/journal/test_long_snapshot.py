@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Select, event, text
 
-from consumer.journal import Journal, JournalState, Row, dead_claims
+from consumer.journal import Journal, JournalState, Row, Work, dead_claims
 from consumer.journal.dead_claims import find_unhandled
 from consumer.journal.gone_owners import SETTLED_AFTER_S, GoneOwners
 from consumer.journal.owed_rows import _DEAD
@@ -84,8 +84,8 @@ def test_a_slice_costs_what_it_holds_while_a_long_snapshot_is_open(
     journal: Journal, database: Database, group: str
 ) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)], finishes=[])
-    journal.apply(finishes=[finish(name)])
+    journal.apply(Work(claims=[claim(name)], finishes=[]))
+    journal.apply(Work(finishes=[finish(name)]))
     database.change("UPDATE onceward_request SET finished_at = finished_at - 3600000")
 
     def look(within_ms: int) -> Look:
@@ -129,7 +129,7 @@ def test_what_living_workers_ended_is_not_read_for_the_claims_of_the_dead(
         database.change(_CLAIMED, group=group, count=ENDED)
         database.change("UPDATE onceward_request SET state = 'SUCCEEDED', published_at = 1")
         name = new_id()
-        journal.apply(claims=[claim(name)])
+        journal.apply(Work(claims=[claim(name)]))
         database.change(
             "UPDATE onceward_request SET owner = :dead WHERE state = 'CLAIMED'", dead=dead
         )
@@ -151,7 +151,7 @@ def test_claims_of_the_dead_come_in_one_order_wherever_they_lie_between_the_livi
     for one in living:
         open_leases(one).register(lease_s=1e6)
     owners = {new_id(): owner for owner in [*living, *dead, *dead]}
-    journal.apply(claims=[claim(name) for name in owners])
+    journal.apply(Work(claims=[claim(name) for name in owners]))
     for name, owner in owners.items():
         database.change(
             "UPDATE onceward_request SET owner = :owner WHERE request_id = :name",
@@ -211,8 +211,8 @@ def test_a_look_for_overdue_retries_costs_what_was_due_since(
     with _long_snapshot(database):
         database.change(_RETRYING, group=group, count=ENDED)
         database.change("UPDATE onceward_request SET state = 'SUCCEEDED', due_at = NULL")
-        journal.apply(claims=[claim(name)])
-        journal.apply(finishes=[finish(name, state=JournalState.RETRYING, delay_ms=0)])
+        journal.apply(Work(claims=[claim(name)]))
+        journal.apply(Work(finishes=[finish(name, state=JournalState.RETRYING, delay_ms=0)]))
         index = "onceward_open_retrying"
         whole = _read(database, look(EVER_MS), index=index)
         part = _read(database, look(SLICE_MS), index=index)
@@ -248,7 +248,7 @@ def test_what_a_gone_worker_ended_is_not_read_again_once_nothing_of_it_is_left(
         gone.ended(now_s - 10, now_s)
         read.append(_read(database, look, index=index))
         peer = open_journal("worker-3")
-        peer.apply(claims=[claim(name := new_id())])
+        peer.apply(Work(claims=[claim(name := new_id())]))
         with database.engine.connect() as connection:
             found = look(connection)
     assert read[0] > ENDED / 3 / 50

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumer.journal import Journal, JournalState, JournalVersionError
+from consumer.journal import Journal, JournalState, JournalVersionError, Work
 from consumer.journal.lookup import Lookup
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, new_id
@@ -20,8 +20,8 @@ def test_rows_are_found_by_id_those_of_the_group_alone(
     lookup: Lookup, journal: Journal, database: Database
 ) -> None:
     name, another = new_id(), new_id()
-    journal.apply(claims=[claim(name), claim(another)])
-    journal.apply(finishes=[finish(name, state=JournalState.FAILED, code="X")])
+    journal.apply(Work(claims=[claim(name), claim(another)]))
+    journal.apply(Work(finishes=[finish(name, state=JournalState.FAILED, code="X")]))
     rows, now = lookup.rows([name, another, "nobody"])
     assert {one: row.state for one, row in rows.items()} == {name: "FAILED", another: "CLAIMED"}
     assert now >= (rows[name].finished_at or 0) > 0
@@ -34,9 +34,9 @@ def test_rows_are_found_by_id_those_of_the_group_alone(
 def test_earlier_runs_come_in_their_order(lookup: Lookup, journal: Journal) -> None:
     name = new_id()
     for attempt in (1, 2, 3):
-        journal.apply(claims=[claim(name, attempt=attempt)])
+        journal.apply(Work(claims=[claim(name, attempt=attempt)]))
         ended = finish(name, attempt, JournalState.FAILED, code="X", resend=True)
-        journal.apply(finishes=[ended])
+        journal.apply(Work(finishes=[ended]))
     runs = lookup.runs(name)
     assert [(one.generation, one.attempt, one.outcome) for one in runs] == [
         (1, 1, "FAILED"),

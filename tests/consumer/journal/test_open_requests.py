@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event, text
 
-from consumer.journal import Journal, JournalState, migrate, open_requests, swept_journal
+from consumer.journal import Journal, JournalState, Work, migrate, open_requests, swept_journal
 from consumer.journal.doubts import Doubts
 from consumer.journal.errors import OpenRequestsUnknown
 from consumer.journal.owed_rows import DeadLetterRows
@@ -59,7 +59,7 @@ LOOKS: dict[str, Look] = {
     "retries": lambda journal, *_: journal.overdue_retries(["payments"], 9, 0),
     "count of doubts": lambda journal, *_: journal.doubts(0),
     "claims with a key": lambda journal, *_: journal.apply(
-        claims=[claim(new_id())._replace(order_key="key")]
+        Work(claims=[claim(new_id())._replace(order_key="key")])
     ),
     "letters": lambda _, url, group: _letters(url, group),
     "letters by topic": lambda _, url, group: _waiting(url, group),
@@ -75,13 +75,13 @@ def _in_each_state(journal: Journal) -> dict[str, str]:
         for is_told in (False, True):
             name = new_id()
             states[name] = (state or JournalState.CLAIMED).value
-            journal.apply(claims=[claim(name)])
+            journal.apply(Work(claims=[claim(name)]))
             if state in (None, JournalState.CLAIMED):
                 continue
             delay_ms = 0 if state is JournalState.RETRYING else None
-            journal.apply(finishes=[finish(name, state=state, delay_ms=delay_ms)])
+            journal.apply(Work(finishes=[finish(name, state=state, delay_ms=delay_ms)]))
             if is_told:
-                journal.apply(published=[Published(name, 1, state)])
+                journal.apply(Work(published=[Published(name, 1, state)]))
     return states
 
 
@@ -108,15 +108,15 @@ def test_all_open_requests_are_found_again_page_by_page(
     _in_each_state(journal)
     # Some blocks of requests about which nothing is to be done, and behind them open ones.
     over = [new_id() for _ in range(100)]
-    journal.apply(claims=[claim(one) for one in over])
-    journal.apply(finishes=[finish(one) for one in over])
-    journal.apply(published=[Published(one, 1, JournalState.SUCCEEDED) for one in over])
+    journal.apply(Work(claims=[claim(one) for one in over]))
+    journal.apply(Work(finishes=[finish(one) for one in over]))
+    journal.apply(Work(published=[Published(one, 1, JournalState.SUCCEEDED) for one in over]))
     _in_each_state(open_journal(group="another"))
     before = database.query("SELECT * FROM onceward_open ORDER BY 1, 2")
     assert len(before) > 20
     _forget(database)
     new = new_id()
-    journal.apply(claims=[claim(new)])
+    journal.apply(Work(claims=[claim(new)]))
     journal.find_open_requests()
     found = database.query("SELECT * FROM onceward_open ORDER BY 1, 2")
     assert [row for row in found if row["request_id"] != new] == before
@@ -127,14 +127,14 @@ def test_one_that_ends_while_it_is_looked_for_is_not_open(
     journal: Journal, open_journal: OpenJournal, database: Database
 ) -> None:
     ends, stays = new_id(), new_id()
-    journal.apply(claims=[claim(ends), claim(stays)])
+    journal.apply(Work(claims=[claim(ends), claim(stays)]))
     _forget(database)
     other = open_journal()
 
     def end_it(_: object, __: object, statement: str, *rest: object) -> None:
         if "LIMIT" in statement:
-            other.apply(finishes=[finish(ends)])
-            other.apply(published=[Published(ends, 1, JournalState.SUCCEEDED)])
+            other.apply(Work(finishes=[finish(ends)]))
+            other.apply(Work(published=[Published(ends, 1, JournalState.SUCCEEDED)]))
 
     event.listen(journal._session._engine, "after_cursor_execute", end_it)
     journal.find_open_requests()
@@ -147,7 +147,7 @@ def test_a_look_during_which_the_server_crashes_is_none(
     journal: Journal, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(open_requests, "PAGE_ROWS", 1)
-    journal.apply(claims=[claim(new_id()), claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id()), claim(new_id())]))
     _forget(database)
 
     def crash_behind_the_first_page(
@@ -172,7 +172,7 @@ def test_a_look_during_which_the_table_is_rewritten_is_none(
     journal: Journal, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(open_requests, "PAGE_ROWS", 1)
-    journal.apply(claims=[claim(new_id()), claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id()), claim(new_id())]))
     _forget(database)
     engine = create_engine(database.url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
@@ -199,7 +199,7 @@ def test_a_look_during_which_the_table_is_rewritten_is_none(
 def test_of_all_workers_one_looks_and_one_that_died_is_followed(
     journal: Journal, open_journal: OpenJournal, database: Database
 ) -> None:
-    journal.apply(claims=[claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id())]))
     _forget(database)
     database.change(
         "INSERT INTO onceward_open_look VALUES ('of another', "
@@ -218,9 +218,9 @@ def test_of_all_workers_one_looks_and_one_that_died_is_followed(
 def test_a_run_writes_no_index_anew(journal: Journal, database: Database) -> None:
     names = [new_id() for _ in range(200)]
     for name in names:
-        journal.apply(claims=[claim(name)])
-        journal.apply(finishes=[finish(name)])
-        journal.apply(published=[Published(name, 1, JournalState.SUCCEEDED)])
+        journal.apply(Work(claims=[claim(name)]))
+        journal.apply(Work(finishes=[finish(name)]))
+        journal.apply(Work(published=[Published(name, 1, JournalState.SUCCEEDED)]))
     journal.close()
     database.change("SELECT pg_stat_force_next_flush()")
     (counted,) = database.query(
@@ -235,7 +235,7 @@ def test_whoever_may_change_requests_needs_no_right_on_the_copy_and_cannot_diver
     journal: Journal, database: Database
 ) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     with database.engine.begin() as admin:
         for statement in (
             "CREATE ROLE stranger LOGIN",

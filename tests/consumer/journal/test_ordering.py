@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from consumer.journal import Claim, ClaimVerdict, Finish, Journal, JournalState, VerdictKind
+from consumer.journal import Claim, ClaimVerdict, Finish, Journal, JournalState, VerdictKind, Work
 from consumer.journal.commits import KEYS_AT_ONCE
-from consumer.journal.work import Work
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import (
     OTHER_SHA,
@@ -33,7 +32,7 @@ def ordered(request_id: str, key: str = "k", **facts: object) -> Claim:
 
 
 def verdict_of(journal: Journal, wish: Claim) -> ClaimVerdict:
-    (verdict,) = journal.apply(claims=[wish]).verdicts
+    (verdict,) = journal.apply(Work(claims=[wish])).verdicts
     return verdict
 
 
@@ -53,7 +52,7 @@ def test_a_request_is_held_while_another_one_of_its_key_runs_and_leaves_no_row(
     held = verdict_of(theirs, ordered(next_one))
     assert (held.kind, held.row, held.due_in_ms) == (HELD, None, 0)
     assert states(database, group) == {head: "CLAIMED"}
-    mine.apply(finishes=[finish(head)])
+    mine.apply(Work(finishes=[finish(head)]))
     assert verdict_of(theirs, ordered(next_one)).kind is RUN
 
 
@@ -69,7 +68,7 @@ def test_a_request_is_held_while_another_one_of_its_key_runs_and_leaves_no_row(
 def test_every_end_lets_the_next_one_go(journal: Journal, end: dict[str, object]) -> None:
     head, next_one = new_id(), new_id()
     verdict_of(journal, ordered(head))
-    journal.apply(finishes=[finish(head, **end)])  # type: ignore[arg-type]
+    journal.apply(Work(finishes=[finish(head, **end)]))  # type: ignore[arg-type]
     assert verdict_of(journal, ordered(next_one)).kind is RUN
 
 
@@ -78,7 +77,7 @@ def test_a_request_that_waits_for_its_next_run_holds_its_key_and_says_how_long(
 ) -> None:
     head, next_one = new_id(), new_id()
     verdict_of(journal, ordered(head))
-    journal.apply(finishes=[finish(head, state=JournalState.RETRYING, delay_ms=60_000)])
+    journal.apply(Work(finishes=[finish(head, state=JournalState.RETRYING, delay_ms=60_000)]))
     held = verdict_of(journal, ordered(next_one))
     assert held.kind is HELD
     assert 55_000 < held.due_in_ms <= 60_000
@@ -87,10 +86,10 @@ def test_a_request_that_waits_for_its_next_run_holds_its_key_and_says_how_long(
 def test_its_next_run_is_not_held_and_holds_the_key_until_it_ends(journal: Journal) -> None:
     head, next_one = new_id(), new_id()
     verdict_of(journal, ordered(head))
-    journal.apply(finishes=[finish(head, state=JournalState.RETRYING, delay_ms=0)])
+    journal.apply(Work(finishes=[finish(head, state=JournalState.RETRYING, delay_ms=0)]))
     assert verdict_of(journal, ordered(head, wakes=1)).kind is RUN
     assert verdict_of(journal, ordered(next_one)).kind is HELD
-    journal.apply(finishes=[finish(head, 2)])
+    journal.apply(Work(finishes=[finish(head, 2)]))
     assert verdict_of(journal, ordered(next_one)).kind is RUN
 
 
@@ -100,14 +99,14 @@ def test_what_was_set_to_run_again_by_hand_waits_for_what_runs_and_for_no_one_el
     """A redrive makes a request wait for its run while another one of its key may run."""
     one, other = new_id(), new_id()
     verdict_of(journal, ordered(one))
-    journal.apply(finishes=[finish(one, state=JournalState.FAILED)])
+    journal.apply(Work(finishes=[finish(one, state=JournalState.FAILED)]))
     verdict_of(journal, ordered(other))
     database.change(
         "UPDATE onceward_request SET state = 'RETRYING', due_at = 1 WHERE request_id = :one",
         one=one,
     )
     assert verdict_of(journal, ordered(one, wakes=1)).kind is HELD
-    journal.apply(finishes=[finish(other, state=JournalState.RETRYING, delay_ms=0)])
+    journal.apply(Work(finishes=[finish(other, state=JournalState.RETRYING, delay_ms=0)]))
     assert verdict_of(journal, ordered(one, wakes=1)).kind is RUN, "or both would wait for ever"
 
 
@@ -130,7 +129,7 @@ def test_of_one_key_in_one_batch_only_the_first_runs(journal: Journal) -> None:
     names = [new_id() for _ in range(4)]
     keys = ["k", "k", "l", "k"]
     batch = [ordered(name, key) for name, key in zip(names, keys, strict=True)]
-    assert kinds(journal.apply(claims=batch)) == [RUN, HELD, RUN, HELD]
+    assert kinds(journal.apply(Work(claims=batch))) == [RUN, HELD, RUN, HELD]
 
 
 def test_an_id_that_comes_twice_in_a_batch_is_decided_in_the_order_of_the_batch(
@@ -138,7 +137,7 @@ def test_an_id_that_comes_twice_in_a_batch_is_decided_in_the_order_of_the_batch(
 ) -> None:
     head, twice = new_id(), new_id()
     batch = [ordered(head), ordered(twice), ordered(twice, "l", sha=OTHER_SHA)]
-    assert kinds(journal.apply(claims=batch)) == [RUN, HELD, RUN]
+    assert kinds(journal.apply(Work(claims=batch))) == [RUN, HELD, RUN]
     again = ordered(twice)
     assert verdict_of(journal, again).kind is VerdictKind.MISMATCH, "its id is another payload's"
 
@@ -146,14 +145,14 @@ def test_an_id_that_comes_twice_in_a_batch_is_decided_in_the_order_of_the_batch(
 def test_a_finish_and_the_next_claim_of_its_key_share_a_transaction(journal: Journal) -> None:
     head, next_one = new_id(), new_id()
     verdict_of(journal, ordered(head))
-    applied = journal.apply(finishes=[finish(head)], claims=[ordered(next_one)])
+    applied = journal.apply(Work(finishes=[finish(head)], claims=[ordered(next_one)]))
     assert kinds(applied) == [RUN]
 
 
 def test_what_has_ended_is_answered_although_its_key_is_held(journal: Journal) -> None:
     done, head = new_id(), new_id()
     verdict_of(journal, ordered(done))
-    journal.apply(finishes=[finish(done)])
+    journal.apply(Work(finishes=[finish(done)]))
     verdict_of(journal, ordered(head))
     assert verdict_of(journal, ordered(done)).kind is VerdictKind.ANSWERED
     assert verdict_of(journal, ordered(done, sha=OTHER_SHA)).kind is VerdictKind.MISMATCH
@@ -163,11 +162,11 @@ def test_what_has_ended_is_answered_although_its_key_is_held(journal: Journal) -
 def test_a_resend_that_would_reopen_its_request_waits_for_the_key(journal: Journal) -> None:
     failed, head = new_id(), new_id()
     verdict_of(journal, ordered(failed))
-    journal.apply(finishes=[finish(failed, state=JournalState.FAILED, resend=True)])
+    journal.apply(Work(finishes=[finish(failed, state=JournalState.FAILED, resend=True)]))
     verdict_of(journal, ordered(head))
     again = ordered(failed, attempt=2)
     assert verdict_of(journal, again).kind is HELD
-    journal.apply(finishes=[finish(head)])
+    journal.apply(Work(finishes=[finish(head)]))
     assert verdict_of(journal, again).kind is RUN
     assert verdict_of(journal, ordered(new_id())).kind is HELD, "it has the key again"
 
@@ -182,8 +181,8 @@ def test_what_is_too_late_expires_at_once_although_its_key_is_held(journal: Jour
 
 def test_a_claim_of_unknown_outcome_is_not_held_by_itself(journal: Journal) -> None:
     one = ordered(new_id())
-    assert kinds(journal.apply(claims=[one])) == [RUN]
-    again = journal.apply(claims=[one], tried=[one.request_id])
+    assert kinds(journal.apply(Work(claims=[one]))) == [RUN]
+    again = journal.apply(Work(claims=[one]), tried=[one.request_id])
     assert kinds(again) == [RUN], "the first answer never came"
 
 
@@ -205,7 +204,7 @@ def test_no_two_of_a_key_run_at_once_whoever_claims_them(
             with lock:
                 wanted = [(key, names[0]) for key, names in left.items() if names]
             dice.shuffle(wanted)
-            applied = journal.apply(claims=[ordered(name, key) for key, name in wanted])
+            applied = journal.apply(Work(claims=[ordered(name, key) for key, name in wanted]))
             ends: list[Finish] = []
             for (key, name), verdict in zip(wanted, applied.verdicts, strict=True):
                 if verdict.kind is not RUN:
@@ -221,7 +220,7 @@ def test_no_two_of_a_key_run_at_once_whoever_claims_them(
                     key = next(key for key, name in running.items() if name == end.request_id)
                     del running[key]
                     left[key].pop(0)
-            journal.apply(finishes=ends)
+            journal.apply(Work(finishes=ends))
         return count
 
     with ThreadPoolExecutor(3) as threads:
@@ -277,7 +276,7 @@ def test_a_request_without_order_costs_not_one_statement_more(journal: Journal) 
 
         event.listen(journal._session._engine, "before_cursor_execute", note)
         try:
-            journal.apply(claims=claims)
+            journal.apply(Work(claims=claims))
         finally:
             event.remove(journal._session._engine, "before_cursor_execute", note)
         return [one for one in seen if "onceward_batch" not in one or "SELECT" in one]
@@ -319,5 +318,5 @@ def test_claims_of_very_many_keys_are_locked_in_parts(journal: Journal) -> None:
     assert rest is not None
     assert (len(first.claims), len(rest.claims)) == (KEYS_AT_ONCE, 3)
     again = claim(new_id())._replace(order_key=names[0])
-    applied = journal.apply(claims=[*ordered, again])
+    applied = journal.apply(Work(claims=[*ordered, again]))
     assert kinds(applied) == [*[VerdictKind.RUN] * len(names), VerdictKind.HELD]

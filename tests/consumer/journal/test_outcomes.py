@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from consumer.journal import Journal, JournalState
+from consumer.journal import Journal, JournalState, Work
 from consumer.journal.open_requests import open_requests
 from consumer.journal.owed_rows import OutcomeRows
 from consumer.journal.resolving import Decisions
@@ -46,8 +46,8 @@ def rows(open_rows: OpenRows) -> OutcomeRows:
 def end(journal: Journal, state: str = JournalState.SUCCEEDED, **facts: object) -> str:
     """Return the id of a request whose first run has come to this."""
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=state, **facts)])  # type: ignore[arg-type]
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(Work(finishes=[finish(name, state=state, **facts)]))  # type: ignore[arg-type]
     return name
 
 
@@ -60,7 +60,7 @@ def names(page: list[OwedRow]) -> list[tuple[str, int]]:
 
 
 def test_what_has_ended_waits_and_nothing_else(wanting: Journal, rows: OutcomeRows) -> None:
-    wanting.apply(claims=[claim(new_id())])
+    wanting.apply(Work(claims=[claim(new_id())]))
     for state in (JournalState.IN_DOUBT, JournalState.RETRYING):
         end(wanting, state)
     end(wanting, JournalState.FAILED, resend=True)
@@ -69,7 +69,7 @@ def test_what_has_ended_waits_and_nothing_else(wanting: Journal, rows: OutcomeRo
         for state in (JournalState.SUCCEEDED, JournalState.FAILED, JournalState.SKIPPED)
     ]
     late, place = new_id(), "payments-3-1099511627776-5"
-    wanting.apply(claims=[claim(late, deadline_at=PAST)], refusals=[refusal(place)])
+    wanting.apply(Work(claims=[claim(late, deadline_at=PAST)], refusals=[refusal(place)]))
     wanted = [*ended, late, place]
     assert names(found(rows)) == sorted((one, 1) for one in wanted)
     ((topic, count, oldest_ms, mine),) = rows.waiting()
@@ -81,10 +81,10 @@ def test_of_topics_whose_outcomes_nobody_wants_nothing_waits(
     journal: Journal, open_journal: OpenJournal, rows: OutcomeRows, database: Database
 ) -> None:
     end(journal)
-    journal.apply(refusals=[refusal("payments-3-1099511627776-5")])
+    journal.apply(Work(refusals=[refusal("payments-3-1099511627776-5")]))
     other = open_journal(outcome_topics=["orders"])
     end(other)
-    other.apply(refusals=[refusal("payments-3-1099511627776-6")])
+    other.apply(Work(refusals=[refusal("payments-3-1099511627776-6")]))
     assert found(rows) == [] and rows.waiting() == []
     column = database.query("SELECT DISTINCT outcome_generation FROM onceward_request")
     assert column == [{"outcome_generation": None}]
@@ -105,9 +105,9 @@ def test_a_request_that_is_reopened_waits_again_with_its_next_end(
     # As a redrive leaves it.
     database.change("UPDATE onceward_request SET resend = 1")
     assert found(rows) == []
-    wanting.apply(claims=[claim(name, attempt=2)])
+    wanting.apply(Work(claims=[claim(name, attempt=2)]))
     assert found(rows) == []
-    wanting.apply(finishes=[finish(name, 2)])
+    wanting.apply(Work(finishes=[finish(name, 2)]))
     assert names(found(rows)) == [(name, 2)]
 
 
@@ -115,8 +115,8 @@ def test_a_record_of_a_run_that_was_followed_by_another_closes_nothing(
     wanting: Journal, rows: OutcomeRows
 ) -> None:
     name = end(wanting, JournalState.FAILED, resend=True)
-    wanting.apply(claims=[claim(name, attempt=2)])
-    wanting.apply(finishes=[finish(name, 2)])
+    wanting.apply(Work(claims=[claim(name, attempt=2)]))
+    wanting.apply(Work(finishes=[finish(name, 2)]))
     rows.close_case([(name, 1)])
     assert names(found(rows)) == [(name, 2)]
 
@@ -134,7 +134,7 @@ def test_a_failure_that_a_resend_may_help_has_ended_with_its_deadline(
 def test_a_doubt_waits_from_its_resolution_on(wanting: Journal, rows: OutcomeRows) -> None:
     name = end(wanting, JournalState.IN_DOUBT)
     assert found(rows) == []
-    wanting.apply(finishes=[finish(name)])  # the call came back after all
+    wanting.apply(Work(finishes=[finish(name)]))  # the call came back after all
     assert names(found(rows)) == [(name, 1)]
 
 

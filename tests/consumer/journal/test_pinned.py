@@ -10,10 +10,10 @@ import pytest
 from psycopg import sql
 from sqlalchemy import text
 
-from consumer.journal import Journal, JournalState, JournalUnavailable, VerdictKind, migrate
+from consumer.journal import Journal, JournalState, JournalUnavailable, VerdictKind, Work, migrate
 from consumer.journal.ordering import lock_keys
 from consumer.journal.transactional import Transactions
-from consumer.journal.work import Work
+from consumer.journal.writer import Writer
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, kinds, new_id
 from tests.eventually import eventually
@@ -47,16 +47,15 @@ def test_two_requests_of_a_key_never_run_together_whatever_the_default_isolation
     later = open_journal("later")
     with ThreadPoolExecutor(1) as pool, database.engine.connect() as earlier:
         lock_keys(earlier, group, [first])
-        waiting = pool.submit(later.apply, claims=[second])
+        waiting = pool.submit(later.apply, Work(claims=[second]))
         # Those of this database: other tests wait for locks beside it.
         locks = (
             "SELECT 1 FROM pg_locks WHERE NOT granted AND database ="
             " (SELECT oid FROM pg_database WHERE datname = current_database())"
         )
         eventually(lambda: database.query(locks) != [])
-        granted = Work(claims=[first]).carry_out(
-            earlier, group=group, worker_id="earlier", held=set()
-        )
+        writer = Writer(connection=earlier, group=group, worker_id="earlier")
+        granted = Work(claims=[first]).carry_out(writer, held=set())
         earlier.commit()
         assert kinds(granted) == [VerdictKind.RUN]
         assert kinds(waiting.result()) == [VerdictKind.HELD]
@@ -84,14 +83,14 @@ def test_what_was_acknowledged_survives_a_crash_of_a_database_that_commits_befor
         closing.callback(journal.close)
         transactions = Transactions(server.address, GROUP)
         closing.callback(transactions.close)
-        journal.apply(claims=[claim(finished, effect_kind="transactional")])
+        journal.apply(Work(claims=[claim(finished, effect_kind="transactional")]))
         with transactions.begin() as tx:
             # What a handler thinks of its commit is not what the promise rests on.
             tx.connection.execute(text("SET LOCAL synchronous_commit = off"))
             assert tx.finish(finished, 1, JournalState.SUCCEEDED, None, None, None, False)
         crash(server)
         assert states(journal) == {finished: JournalState.SUCCEEDED}
-        journal.apply(claims=[claim(claimed)])
+        journal.apply(Work(claims=[claim(claimed)]))
         crash(server)
         assert states(journal) == {finished: JournalState.SUCCEEDED, claimed: JournalState.CLAIMED}
 

@@ -12,6 +12,7 @@ from consumer.journal import (
     PrunedRows,
     ToldRun,
     VerdictKind,
+    Work,
 )
 from consumer.journal.pruning import Lettered
 from feedback.clock import epoch_ms
@@ -30,8 +31,8 @@ def age(database: Database, column: str, **where: str) -> None:
 def ended(journal: Journal, database: Database, state: str = JournalState.SUCCEEDED) -> str:
     """Return the id of a request whose deadline and end are long ago."""
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=state, resend=state == JournalState.FAILED)])
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(Work(finishes=[finish(name, state=state, resend=state == JournalState.FAILED)]))
     age(database, "deadline_at", request_id=name)
     age(database, "finished_at", request_id=name)
     return name
@@ -65,8 +66,8 @@ def test_what_is_not_past_its_deadline_or_ended_lately_is_kept(
     journal: Journal, database: Database, young: str
 ) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name)])
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(Work(finishes=[finish(name)]))
     old = "finished_at" if young == "deadline_at" else "deadline_at"
     age(database, old, request_id=name)
     assert journal.prune(DAY_MS, 10) == PrunedRows(0, 0, 0)
@@ -78,7 +79,7 @@ def test_what_did_not_end_is_kept_however_old(
     journal: Journal, database: Database, state: JournalState
 ) -> None:
     claimed = new_id()
-    journal.apply(claims=[claim(claimed)])
+    journal.apply(Work(claims=[claim(claimed)]))
     age(database, "deadline_at", request_id=claimed)
     waiting = ended(journal, database, state)
     assert journal.prune(0, 10).requests == 0
@@ -90,10 +91,10 @@ def test_the_history_of_a_forgotten_request_goes_with_it_and_no_other(
 ) -> None:
     for _ in range(2):
         name = new_id()
-        journal.apply(claims=[claim(name)])
-        journal.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True)])
-        journal.apply(claims=[claim(name, attempt=2)])
-        journal.apply(finishes=[finish(name, 2)])
+        journal.apply(Work(claims=[claim(name)]))
+        journal.apply(Work(finishes=[finish(name, state=JournalState.FAILED, resend=True)]))
+        journal.apply(Work(claims=[claim(name, attempt=2)]))
+        journal.apply(Work(finishes=[finish(name, 2)]))
     age(database, "deadline_at", request_id=name)
     age(database, "finished_at", request_id=name)
     assert journal.prune(DAY_MS, 10) == PrunedRows(1, 1, 0)
@@ -103,7 +104,7 @@ def test_the_history_of_a_forgotten_request_goes_with_it_and_no_other(
 def test_a_request_that_expired_is_forgotten_like_any_other(
     journal: Journal, database: Database
 ) -> None:
-    journal.apply(claims=[claim(new_id(), deadline_at=PAST)])
+    journal.apply(Work(claims=[claim(new_id(), deadline_at=PAST)]))
     assert journal.prune(DAY_MS, 10).requests == 0
     assert journal.prune(0, 10).requests == 1
 
@@ -174,7 +175,7 @@ def test_a_record_that_was_forgotten_does_not_run_again_nor_is_it_said_not_to_ha
     name = ended(journal, database)
     journal.prune(DAY_MS, 10)
     for _ in range(2):
-        applied = journal.apply(claims=[claim(name)._replace(**read)])  # type: ignore[arg-type]
+        applied = journal.apply(Work(claims=[claim(name)._replace(**read)]))  # type: ignore[arg-type]
         assert kinds(applied) == [VerdictKind.IN_DOUBT]
         (row,) = database.query("SELECT * FROM onceward_request")
         assert (row["state"], row["code"]) == (JournalState.IN_DOUBT, "FORGOTTEN")
@@ -188,7 +189,7 @@ def test_what_redis_still_says_of_a_forgotten_request_makes_no_claim_that_a_swee
     journal.prune(DAY_MS, 10)
     again = claim(name)._replace(sent_at=-1)
     told = ToldRun(again, 2, JournalState.CLAIMED, f"gone{DISOWNED}")
-    applied = journal.apply(claims=[again], told_runs=[told])
+    applied = journal.apply(Work(claims=[again], told_runs=[told]))
     assert (kinds(applied), journal.dead_claims(["payments"], 10)) == ([VerdictKind.IN_DOUBT], [])
 
 
@@ -201,7 +202,7 @@ def test_what_was_not_forgotten_runs(
     ended(journal, database)
     journal.prune(DAY_MS, 10)
     wish = claim(new_id())._replace(**{"sent_at": -1, **later})  # type: ignore[arg-type]
-    assert kinds(journal.apply(claims=[wish])) == [VerdictKind.RUN]
+    assert kinds(journal.apply(Work(claims=[wish]))) == [VerdictKind.RUN]
 
 
 def test_a_record_that_names_its_deadline_goes_by_that(
@@ -209,21 +210,21 @@ def test_a_record_that_names_its_deadline_goes_by_that(
 ) -> None:
     name = ended(journal, database)
     journal.prune(DAY_MS, 10)
-    assert kinds(journal.apply(claims=[claim(name)])) == [VerdictKind.RUN]
+    assert kinds(journal.apply(Work(claims=[claim(name)]))) == [VerdictKind.RUN]
 
 
 def test_where_an_earlier_run_of_it_was_read_is_forgotten_as_well(
     journal: Journal, database: Database
 ) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True)])
-    journal.apply(claims=[claim(name, attempt=2)._replace(partition=5, offset=1)])
-    journal.apply(finishes=[finish(name, 2)])
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(Work(finishes=[finish(name, state=JournalState.FAILED, resend=True)]))
+    journal.apply(Work(claims=[claim(name, attempt=2)._replace(partition=5, offset=1)]))
+    journal.apply(Work(finishes=[finish(name, 2)]))
     age(database, "deadline_at", request_id=name)
     age(database, "finished_at", request_id=name)
     journal.prune(DAY_MS, 10)
-    again = journal.apply(claims=[claim(name)._replace(sent_at=-1)])
+    again = journal.apply(Work(claims=[claim(name)._replace(sent_at=-1)]))
     assert kinds(again) == [VerdictKind.IN_DOUBT]
 
 
@@ -233,8 +234,8 @@ def test_until_when_is_forgotten_is_kept_by_partition_and_never_goes_back(
     before = epoch_ms()
     for offset, deadline_at in ((40, 7), (20, 9), (30, 8)):
         name = new_id()
-        journal.apply(claims=[claim(name, offset=offset)])
-        journal.apply(finishes=[finish(name)])
+        journal.apply(Work(claims=[claim(name, offset=offset)]))
+        journal.apply(Work(finishes=[finish(name)]))
         for column, value in (("deadline_at", deadline_at), ("finished_at", 1)):
             database.change(
                 f'UPDATE onceward_request SET "{column}" = :value WHERE request_id = :name',
@@ -271,7 +272,7 @@ def test_what_a_worker_remembers_of_a_forgotten_request_counts_only_where_nothin
     end = finish(name, 1, state, resend=state == JournalState.FAILED)._replace(delay_ms=delay_ms)
     remembered = OwnRun(again, 1, entered=True, finish=end)
     for one in (again, again._replace(offset=again.offset + 1, deadline_at=FAR, sent_at=-1)):
-        applied = journal.apply(claims=[one], own_runs=[remembered])
+        applied = journal.apply(Work(claims=[one], own_runs=[remembered]))
         assert kinds(applied) == [found[0]]
         (row,) = database.query("SELECT * FROM onceward_request")
         assert (row["state"], row["code"]) == found[1:]
@@ -282,7 +283,7 @@ def test_a_run_in_hand_is_none_that_was_forgotten(journal: Journal, database: Da
     name = ended(journal, database)
     journal.prune(DAY_MS, 10)
     ours = OwnRun(claim(name)._replace(deadline_at=1), 1, entered=True, finish=None)
-    (restored,) = journal.apply(own_runs=[ours]).restored
+    (restored,) = journal.apply(Work(own_runs=[ours])).restored
     assert (restored.request_id, restored.state) == (name, JournalState.CLAIMED)
 
 
@@ -293,5 +294,5 @@ def test_a_run_that_no_child_took_is_not_granted_again_where_its_request_was_pru
     journal.prune(DAY_MS, 10)
     late = claim(name)._replace(deadline_at=1)
     ours = OwnRun(late, 2, entered=False, finish=None, is_begun=False)
-    applied = journal.apply(claims=[late], own_runs=[ours], tried=[name])
+    applied = journal.apply(Work(claims=[late], own_runs=[ours]), tried=[name])
     assert (kinds(applied), applied.restored) == ([VerdictKind.IN_DOUBT], ())

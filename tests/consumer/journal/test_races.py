@@ -20,6 +20,7 @@ from consumer.journal import (
     JournalState,
     Leases,
     VerdictKind,
+    Work,
 )
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, finish, kinds, new_id, park_dead
@@ -35,7 +36,7 @@ def granted(journal: Journal, claims: list[Claim], seed: int) -> list[str]:
     shuffled = random.Random(seed).sample(claims, len(claims))
     mine = []
     for start in range(0, len(shuffled), BATCH):
-        applied = journal.apply(claims=shuffled[start : start + BATCH])
+        applied = journal.apply(Work(claims=shuffled[start : start + BATCH]))
         mine += [
             verdict.claim.request_id
             for verdict in applied.verdicts
@@ -69,8 +70,10 @@ def test_of_two_workers_that_reopen_the_same_failures_each_is_granted_to_one(
 ) -> None:
     me, peer = open_journal("me"), open_journal("peer")
     names = [new_id() for _ in range(200)]
-    me.apply(claims=[claim(name) for name in names])
-    me.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True) for name in names])
+    me.apply(Work(claims=[claim(name) for name in names]))
+    me.apply(
+        Work(finishes=[finish(name, state=JournalState.FAILED, resend=True) for name in names])
+    )
     mine, theirs = raced([me, peer], [claim(name, attempt=2) for name in names])
     assert sorted(mine + theirs) == sorted(names)
     assert database.query("SELECT DISTINCT generation FROM onceward_request") == [{"generation": 2}]
@@ -84,13 +87,13 @@ def test_workers_that_finish_what_the_other_claims_do_not_hold_each_other_up(
     names = sorted(new_id() for _ in range(40))
     halves = [names[:20], names[20:]]
     for journal, half in zip(journals, halves, strict=True):
-        journal.apply(claims=[claim(name) for name in half])
+        journal.apply(Work(claims=[claim(name) for name in half]))
 
     def work(me: int) -> None:
         others = [claim(name, attempt=2) for name in halves[1 - me]]
         for _ in range(30):
             ends = [finish(name, state=JournalState.FAILED) for name in halves[me]]
-            journals[me].apply(finishes=ends, claims=others)
+            journals[me].apply(Work(finishes=ends, claims=others))
 
     with ThreadPoolExecutor(2) as threads:
         for run in [threads.submit(work, me) for me in range(2)]:
@@ -102,12 +105,12 @@ def test_workers_that_finish_what_the_other_claims_do_not_hold_each_other_up(
 
 CLAIMING = """
 import sys
-from consumer.journal import Journal
+from consumer.journal import Journal, Work
 from tests.consumer.journal.samples import claim
 url, group = sys.argv[1:]
 journal = Journal(url, group=group, worker_id="dead")
 for batch in range(100_000):
-    journal.apply(claims=[claim(f"{batch}-{number}") for number in range(10)])
+    journal.apply(Work(claims=[claim(f"{batch}-{number}") for number in range(10)]))
     print(batch, flush=True)
 """
 
@@ -125,7 +128,7 @@ def test_a_worker_that_is_killed_leaves_whole_batches_and_all_that_it_was_told(
     assert set(told) <= set(batches)
     assert set(batches.values()) == {10}
     resends = [claim(f"{batch}-0", attempt=2) for batch in told]
-    assert set(kinds(open_journal("peer").apply(claims=resends))) == {VerdictKind.RUNNING}
+    assert set(kinds(open_journal("peer").apply(Work(claims=resends)))) == {VerdictKind.RUNNING}
 
 
 def test_a_deadlock_is_survived_by_a_second_try(postgres_url: str, group: str) -> None:
@@ -134,7 +137,7 @@ def test_a_deadlock_is_survived_by_a_second_try(postgres_url: str, group: str) -
     url = f"{postgres_url}?options=-c%20deadlock_timeout%3D100ms"
     journal = Journal(url, group=group, worker_id="me", statement_timeout_s=30)
     first, second = new_id(), new_id()
-    journal.apply(claims=[claim(first), claim(second)])
+    journal.apply(Work(claims=[claim(first), claim(second)]))
     lock = "SELECT * FROM onceward_request WHERE request_id = %s FOR UPDATE"
     with (
         ThreadPoolExecutor(1) as threads,
@@ -168,7 +171,7 @@ def test_a_deadlock_is_survived_by_a_second_try(postgres_url: str, group: str) -
             # transaction has woken up, and close the cycle again.
             tries[0].result(timeout=30)
 
-        applied = journal.apply(finishes=[finish(first)], effects=[EffectMark(second, 1)])
+        applied = journal.apply(Work(finishes=[finish(first)], effects=[EffectMark(second, 1)]))
     assert len(tries) == 2
     assert applied.finished[first, 1].kind is FinishKind.WRITTEN
     assert applied.effects == {(second, 1)}
@@ -182,7 +185,7 @@ def test_a_sweep_leaves_a_worker_alone_that_renewed_while_it_looked(
     journal = Journal(postgres_url, group=group, worker_id="me")
     leases = Leases(postgres_url, group=group, worker_id="me")
     leases.register(0)
-    journal.apply(claims=[claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id())]))
 
     @event.listens_for(journal._session._engine, "before_cursor_execute")
     def renew(connection: object, cursor: object, statement: str, *_: object) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumer.journal import Journal, JournalState
+from consumer.journal import Journal, JournalState, Work
 from consumer.journal.records import Published
 from consumer.journal.redrive_row import RedriveStopped, SoFar
 from consumer.journal.redrive_work import RedriveWork
@@ -35,8 +35,8 @@ def test_a_redrive_says_what_it_was_asked_and_how_far_it_is(
     assert (found.positions, found.marks, found.unconfirmed, found.counts) == ({}, {}, [], {})
     assert 0 <= found.silent_ms < 60_000
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=JournalState.FAILED)])
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(Work(finishes=[finish(name, state=JournalState.FAILED)]))
     so_far = SoFar(
         positions={("a.dlq", 1): 5},
         marks={("a", 0): 9},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.journal import Journal, JournalState, VerdictKind
+from consumer.journal import Journal, JournalState, VerdictKind, Work
 from consumer.journal.records import Published
 from consumer.journal.redrive_row import RedriveStopped, SoFar
 from consumer.journal.redrive_rule import Candidate, Redrivable, Wish
@@ -40,9 +40,9 @@ def work(open_work: OpenWork) -> RedriveWork:
 
 def fail(journal: Journal, *, resend: bool = False) -> str:
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     ended = finish(name, state=JournalState.FAILED, code="NO", message="no", resend=resend)
-    journal.apply(finishes=[ended])
+    journal.apply(Work(finishes=[ended]))
     return name
 
 
@@ -88,8 +88,8 @@ def test_a_reopened_failure_takes_one_further_attempt_and_no_second(
     journal: Journal, work: RedriveWork, database: Database, now_ms_of: Callable[[Database], int]
 ) -> None:
     name = fail(journal)
-    journal.apply(published=[Published(name, 1, JournalState.FAILED)])
-    assert kinds(journal.apply(claims=[claim(name, attempt=2)])) == [VerdictKind.ANSWERED]
+    journal.apply(Work(published=[Published(name, 1, JournalState.FAILED)]))
+    assert kinds(journal.apply(Work(claims=[claim(name, attempt=2)]))) == [VerdictKind.ANSWERED]
     before_ms = now_ms_of(database)
     ((kind, row, _),) = reopen(work, name)
     assert kind is Redrivable.SEND and row is not None
@@ -98,12 +98,12 @@ def test_a_reopened_failure_takes_one_further_attempt_and_no_second(
     assert {column: stands[column] for column in row._fields} == row._asdict()
     assert (row.code, row.message, row.published_at) == ("NO", "no", None)
     assert before_ms + VALID_MS <= row.deadline_at <= now_ms_of(database) + VALID_MS
-    assert kinds(journal.apply(claims=[claim(name, attempt=1)])) == [VerdictKind.ANSWERED]
-    applied = journal.apply(claims=[claim(name, attempt=2)])
+    assert kinds(journal.apply(Work(claims=[claim(name, attempt=1)]))) == [VerdictKind.ANSWERED]
+    applied = journal.apply(Work(claims=[claim(name, attempt=2)]))
     assert kinds(applied) == [VerdictKind.RUN]
     assert (row_of(applied).generation, row_of(applied).effect_at) == (2, None)
-    journal.apply(finishes=[finish(name, 2, JournalState.FAILED)])
-    assert kinds(journal.apply(claims=[claim(name, attempt=3)])) == [VerdictKind.ANSWERED]
+    journal.apply(Work(finishes=[finish(name, 2, JournalState.FAILED)]))
+    assert kinds(journal.apply(Work(claims=[claim(name, attempt=3)]))) == [VerdictKind.ANSWERED]
     (kept,) = database.query("SELECT * FROM onceward_run WHERE request_id = :name", name=name)
     assert (kept["generation"], kept["outcome"]) == (1, "FAILED")
 
@@ -165,11 +165,11 @@ def test_what_kafka_does_not_take_is_closed_again_unless_it_runs(
 ) -> None:
     quiet, taken = fail(journal), fail(journal)
     reopen(work, quiet, taken)
-    journal.apply(claims=[claim(taken, attempt=2)])
+    journal.apply(Work(claims=[claim(taken, attempt=2)]))
     names = [(quiet, 1), (taken, 1)]
     (row,) = work.close_again("mine", names, by="zoe", reason="too large")
     assert (row.request_id, row.resend, row.published_at) == (quiet, False, None)
-    assert kinds(journal.apply(claims=[claim(quiet, attempt=2)])) == [VerdictKind.ANSWERED]
+    assert kinds(journal.apply(Work(claims=[claim(quiet, attempt=2)]))) == [VerdictKind.ANSWERED]
     (running,) = database.query(
         "SELECT state FROM onceward_request WHERE request_id = :name", name=taken
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from consumer.journal import Journal, JournalState
+from consumer.journal import Journal, JournalState, Work
 from consumer.journal.republish import (
     MARGIN_MS,
     SERVED_LIMIT,
@@ -54,8 +54,8 @@ def pages(
 
 def ended(journal: Journal, *request_ids: str, deadline_at: int) -> None:
     """Let requests run and succeed."""
-    journal.apply(claims=[claim(one, deadline_at=deadline_at) for one in request_ids])
-    journal.apply(finishes=[finish(one, result='"x"') for one in request_ids])
+    journal.apply(Work(claims=[claim(one, deadline_at=deadline_at) for one in request_ids]))
+    journal.apply(Work(finishes=[finish(one, result='"x"') for one in request_ids]))
 
 
 # whose turn it is ----------------------------------------------------------------------------
@@ -140,8 +140,8 @@ def test_only_what_ended_within_the_lifetime_of_a_status_comes(
     now_ms = now_ms_of(database)
     recent, old, running, refused, late = (new_id() for _ in range(5))
     ended(journal, recent, old, late, deadline_at=now_ms + HOUR_MS)
-    journal.apply(claims=[claim(running, deadline_at=now_ms + HOUR_MS)])
-    journal.apply(refusals=[refusal(refused, deadline_at=now_ms + HOUR_MS)])
+    journal.apply(Work(claims=[claim(running, deadline_at=now_ms + HOUR_MS)]))
+    journal.apply(Work(refusals=[refusal(refused, deadline_at=now_ms + HOUR_MS)]))
     change = "UPDATE onceward_request SET finished_at = :ended WHERE request_id = :id"
     database.change(change, ended=now_ms - DAY_MS - 60_000, id=old)
     # It ended long after its deadline: a worker was missing for that long.
@@ -158,9 +158,9 @@ def test_an_ending_comes_for_as_long_as_its_own_status_is_kept_and_a_doubt_until
     succeeded, failed, doubt, old_doubt, told_again = (new_id() for _ in range(5))
     states = {failed: "FAILED", doubt: "IN_DOUBT", old_doubt: "IN_DOUBT"}
     for one in (succeeded, failed, doubt, old_doubt, told_again):
-        journal.apply(claims=[claim(one, deadline_at=now_ms + HOUR_MS)])
+        journal.apply(Work(claims=[claim(one, deadline_at=now_ms + HOUR_MS)]))
         state = JournalState(states.get(one, "SUCCEEDED"))
-        journal.apply(finishes=[finish(one, state=state)])
+        journal.apply(Work(finishes=[finish(one, state=state)]))
     change = "UPDATE onceward_request SET finished_at = :ended WHERE request_id = :id"
     for one in (succeeded, failed, doubt, old_doubt):
         database.change(change, ended=now_ms - 2 * HOUR_MS, id=one)
@@ -179,7 +179,7 @@ def test_a_page_of_which_nothing_is_told_is_not_the_last(
 ) -> None:
     now_ms = now_ms_of(database)
     running = [new_id() for _ in range(4)]
-    journal.apply(claims=[claim(one, deadline_at=now_ms + 2 * HOUR_MS) for one in running])
+    journal.apply(Work(claims=[claim(one, deadline_at=now_ms + 2 * HOUR_MS) for one in running]))
     request_id = new_id()
     ended(journal, request_id, deadline_at=now_ms + HOUR_MS)
     assert pages(republication("me"), limit=2) == [[], [], [request_id]]

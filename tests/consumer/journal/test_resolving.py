@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from consumer.journal import DataRefused, FinishKind, Journal, JournalState, VerdictKind
+from consumer.journal import DataRefused, FinishKind, Journal, JournalState, VerdictKind, Work
 from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.redrive_rule import Candidate, Discarded, Redrivable
 from consumer.journal.resolving import Decisions
@@ -26,16 +26,16 @@ def decisions(database: Database, group: str) -> Iterator[Decisions]:
 
 def doubt(journal: Journal) -> str:
     name = new_id()
-    journal.apply(claims=[claim(name, effect_kind="external")])
-    journal.apply(finishes=[finish(name, state=JournalState.IN_DOUBT, code="WORKER_DIED")])
+    journal.apply(Work(claims=[claim(name, effect_kind="external")]))
+    journal.apply(Work(finishes=[finish(name, state=JournalState.IN_DOUBT, code="WORKER_DIED")]))
     return name
 
 
 def ended(journal: Journal, state: JournalState, *, resend: bool = False) -> str:
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     if state is not JournalState.CLAIMED:
-        journal.apply(finishes=[finish(name, state=state, resend=resend)])
+        journal.apply(Work(finishes=[finish(name, state=state, resend=resend)]))
     return name
 
 
@@ -65,8 +65,8 @@ def test_a_doubt_is_resolved_as_succeeded_and_its_run_stays_in_the_history(
     assert (kept["outcome"], kept["by_whom"], kept["generation"]) == ("IN_DOUBT", "zoe", 1)
     (noted,) = database.query("SELECT * FROM onceward_action")
     assert (noted["action"], noted["by"], noted["reason"]) == ("resolve", "zoe", "the list")
-    assert kinds(journal.apply(claims=[claim(name, attempt=2)])) == [VerdictKind.ANSWERED]
-    late = journal.apply(finishes=[finish(name, state=JournalState.FAILED)])
+    assert kinds(journal.apply(Work(claims=[claim(name, attempt=2)]))) == [VerdictKind.ANSWERED]
+    late = journal.apply(Work(finishes=[finish(name, state=JournalState.FAILED)]))
     assert late.finished[name, 1].kind is FinishKind.STALE
 
 
@@ -220,7 +220,7 @@ def test_a_discard_for_another_system_closes_no_failure_that_this_group_has_late
     name = ended(journal, JournalState.CLAIMED)
     given: dict[str, Any] = {"by": "zoe", "reason": "x"}
     assert decisions.discard([theirs(name)], **given) == [None]
-    journal.apply(finishes=[finish(name, state=JournalState.FAILED)])
+    journal.apply(Work(finishes=[finish(name, state=JournalState.FAILED)]))
     assert decisions.discard([theirs(name)], **given) == [Redrivable.OURS_OPEN]
     assert decisions.discard([failure(name, 1)], **given, is_trial=True) == [None]
 

@@ -14,6 +14,7 @@ from consumer.journal import (
     Takeover,
     TakeoverKind,
     VerdictKind,
+    Work,
 )
 from consumer.journal.records import DEADLINE_OVER, over_message
 from consumer.journal.retrying import DueCursor
@@ -42,8 +43,8 @@ def _waits(name: str, generation: int = 1, delay_ms: int = 0) -> Finish:
 
 def _retrying(journal: Journal, *, delay_ms: int = 0, effect_kind: str = "external") -> str:
     name = new_id()
-    journal.apply(claims=[claim(name, effect_kind=effect_kind)])
-    journal.apply(finishes=[_waits(name, delay_ms=delay_ms)])
+    journal.apply(Work(claims=[claim(name, effect_kind=effect_kind)]))
+    journal.apply(Work(finishes=[_waits(name, delay_ms=delay_ms)]))
     return name
 
 
@@ -57,7 +58,7 @@ def test_what_is_due_runs_again_as_the_next_generation_and_its_run_is_kept(
     name = _retrying(journal)
     before = journal.unpublished(10, 0)[0]
     peer = open_journal("peer")
-    applied = peer.apply(claims=[_wake(name, offset=99)])
+    applied = peer.apply(Work(claims=[_wake(name, offset=99)]))
     assert kinds(applied) == [VerdictKind.RUN]
     row = row_of(applied)
     assert (row.state, row.generation, row.owner, row.attempt) == (
@@ -78,19 +79,19 @@ def test_what_is_due_runs_again_as_the_next_generation_and_its_run_is_kept(
 
 def test_a_plain_external_handlers_next_run_is_the_effect_again(journal: Journal) -> None:
     name = _retrying(journal, effect_kind="external")
-    row = row_of(journal.apply(claims=[claim(name, wakes=1, effect_kind="external")]))
+    row = row_of(journal.apply(Work(claims=[claim(name, wakes=1, effect_kind="external")])))
     assert row.effect_at == row.claimed_at
 
 
 def test_nothing_runs_before_it_is_due(journal: Journal) -> None:
     name = _retrying(journal, delay_ms=60_000)
-    assert kinds(journal.apply(claims=[_wake(name)])) == [VerdictKind.RETRYING]
+    assert kinds(journal.apply(Work(claims=[_wake(name)]))) == [VerdictKind.RETRYING]
     assert journal.unpublished(10, 0)[0].generation == 1
 
 
 def test_a_resend_meanwhile_is_told_that_it_waits(journal: Journal) -> None:
     name = _retrying(journal)
-    applied = journal.apply(claims=[claim(name, attempt=2)])
+    applied = journal.apply(Work(claims=[claim(name, attempt=2)]))
     assert kinds(applied) == [VerdictKind.RETRYING]
     assert (row_of(applied).attempt, row_of(applied).state) == (1, JournalState.RETRYING)
 
@@ -98,31 +99,31 @@ def test_a_resend_meanwhile_is_told_that_it_waits(journal: Journal) -> None:
 @pytest.mark.parametrize("generation", [2, 7])
 def test_a_wake_up_of_another_generation_does_nothing(journal: Journal, generation: int) -> None:
     name = _retrying(journal)
-    assert kinds(journal.apply(claims=[_wake(name, generation)])) == [VerdictKind.RETRYING]
+    assert kinds(journal.apply(Work(claims=[_wake(name, generation)]))) == [VerdictKind.RETRYING]
 
 
 def test_the_same_wake_up_runs_it_once(journal: Journal, open_journal: OpenJournal) -> None:
     name = _retrying(journal)
-    twice = kinds(journal.apply(claims=[_wake(name), _wake(name)]))
+    twice = kinds(journal.apply(Work(claims=[_wake(name), _wake(name)])))
     assert twice == [VerdictKind.RUN, VerdictKind.RUNNING]
-    assert kinds(open_journal("peer").apply(claims=[_wake(name)])) == [VerdictKind.RUNNING]
+    assert kinds(open_journal("peer").apply(Work(claims=[_wake(name)]))) == [VerdictKind.RUNNING]
 
 
 def test_an_old_wake_up_does_not_pass_for_a_later_run_of_our_own(journal: Journal) -> None:
     name = _retrying(journal)
-    journal.apply(claims=[_wake(name)])
-    journal.apply(finishes=[_waits(name, 2)])
-    assert kinds(journal.apply(claims=[_wake(name, 2)])) == [VerdictKind.RUN]
+    journal.apply(Work(claims=[_wake(name)]))
+    journal.apply(Work(finishes=[_waits(name, 2)]))
+    assert kinds(journal.apply(Work(claims=[_wake(name, 2)]))) == [VerdictKind.RUN]
     # As after a call of unknown outcome: nobody holds it.
-    old = journal.apply(claims=[_wake(name, 1)], tried=[name])
+    old = journal.apply(Work(claims=[_wake(name, 1)]), tried=[name])
     assert kinds(old) == [VerdictKind.RUNNING]
-    again = journal.apply(claims=[_wake(name, 2)], tried=[name])
+    again = journal.apply(Work(claims=[_wake(name, 2)]), tried=[name])
     assert kinds(again) == [VerdictKind.RUN]
     assert again.verdicts[0].retried.runs == 2
 
 
 def test_a_wake_up_without_a_row_makes_none(journal: Journal, database: Database) -> None:
-    applied = journal.apply(claims=[_wake(new_id())])
+    applied = journal.apply(Work(claims=[_wake(new_id())]))
     assert kinds(applied) == [VerdictKind.ANSWERED]
     assert applied.verdicts[0].row is None
     assert database.query("SELECT count(*) AS n FROM onceward_request") == [{"n": 0}]
@@ -130,7 +131,7 @@ def test_a_wake_up_without_a_row_makes_none(journal: Journal, database: Database
 
 def test_a_wake_up_of_another_payload_is_a_mismatch(journal: Journal) -> None:
     name = _retrying(journal)
-    assert kinds(journal.apply(claims=[_wake(name, sha=OTHER_SHA)])) == [VerdictKind.MISMATCH]
+    assert kinds(journal.apply(Work(claims=[_wake(name, sha=OTHER_SHA)]))) == [VerdictKind.MISMATCH]
 
 
 @pytest.mark.parametrize(
@@ -139,9 +140,9 @@ def test_a_wake_up_of_another_payload_is_a_mismatch(journal: Journal) -> None:
 )
 def test_what_has_ended_is_not_woken_up(journal: Journal, state: JournalState) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=state, resend=True)])
-    (kind,) = kinds(journal.apply(claims=[_wake(name, attempt=5)]))
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(Work(finishes=[finish(name, state=state, resend=True)]))
+    (kind,) = kinds(journal.apply(Work(claims=[_wake(name, attempt=5)])))
     assert kind in (VerdictKind.ANSWERED, VerdictKind.IN_DOUBT)
 
 
@@ -151,7 +152,7 @@ def test_whoever_comes_after_the_deadline_ends_it(
 ) -> None:
     name = _retrying(journal)
     database.change("UPDATE onceward_request SET deadline_at = :past", past=PAST)
-    applied = journal.apply(claims=[claim(name, attempt=2, wakes=wakes, deadline_at=PAST)])
+    applied = journal.apply(Work(claims=[claim(name, attempt=2, wakes=wakes, deadline_at=PAST)]))
     assert kinds(applied) == [VerdictKind.EXPIRED]
     row = row_of(applied)
     assert (row.state, row.generation, row.due_at) == ("EXPIRED", 1, None)
@@ -165,16 +166,16 @@ def test_waiting_again_and_again_counts_the_runs_of_the_attempt(
     name = _retrying(journal)
     counts = []
     for generation in (1, 2, 3):
-        (verdict,) = journal.apply(claims=[_wake(name, generation)]).verdicts
+        (verdict,) = journal.apply(Work(claims=[_wake(name, generation)])).verdicts
         counts.append(verdict.retried.runs)
-        journal.apply(finishes=[_waits(name, generation + 1)])
+        journal.apply(Work(finishes=[_waits(name, generation + 1)]))
     assert counts == [1, 2, 3]
-    journal.apply(claims=[_wake(name, 4)])
-    journal.apply(finishes=[finish(name, 5, JournalState.FAILED, resend=True)])
-    (reopened,) = journal.apply(claims=[claim(name, attempt=2)]).verdicts
+    journal.apply(Work(claims=[_wake(name, 4)]))
+    journal.apply(Work(finishes=[finish(name, 5, JournalState.FAILED, resend=True)]))
+    (reopened,) = journal.apply(Work(claims=[claim(name, attempt=2)])).verdicts
     assert reopened.retried == Retried()
-    journal.apply(finishes=[_waits(name, 6)])
-    (verdict,) = journal.apply(claims=[_wake(name, 6, attempt=2)]).verdicts
+    journal.apply(Work(finishes=[_waits(name, 6)]))
+    (verdict,) = journal.apply(Work(claims=[_wake(name, 6, attempt=2)])).verdicts
     assert verdict.retried.runs == 1
     runs = database.query(
         "SELECT generation, outcome FROM onceward_run WHERE request_id = :name ORDER BY id",
@@ -188,11 +189,11 @@ def test_a_run_that_died_during_a_retry_is_followed_with_its_count_and_is_no_cra
 ) -> None:
     name = _retrying(journal)
     for generation in (1, 2, 3):
-        journal.apply(claims=[_wake(name, generation)])
-        journal.apply(finishes=[_waits(name, generation + 1)])
-    journal.apply(claims=[_wake(name, 4)])
+        journal.apply(Work(claims=[_wake(name, generation)]))
+        journal.apply(Work(finishes=[_waits(name, generation + 1)]))
+    journal.apply(Work(claims=[_wake(name, 4)]))
     wish = Takeover(name, 5, TakeoverKind.EXCLUDED, "CHILD_DIED", "marked")
-    result = journal.apply(takeovers=[wish], held=[(name, 5)]).takeovers[name, 5]
+    result = journal.apply(Work(takeovers=[wish]), held=[(name, 5)]).takeovers[name, 5]
     assert (result.kind, result.retried.runs) == ("GRANTED", 4)
 
 
@@ -231,8 +232,8 @@ def test_what_was_not_woken_up_comes_page_after_page_and_each_of_it_once(
 
 def test_what_is_found_overdue_comes_with_its_count(journal: Journal) -> None:
     name = _retrying(journal)
-    journal.apply(claims=[_wake(name)])
-    journal.apply(finishes=[_waits(name, 2)])
+    journal.apply(Work(claims=[_wake(name)]))
+    journal.apply(Work(finishes=[_waits(name, 2)]))
     (found,) = journal.overdue_retries(["payments"], 10, 0)
     assert (found.row.generation, found.retried.runs) == (2, 1)
 
@@ -261,14 +262,14 @@ def test_a_wait_without_a_payload_ends_as_failed_and_one_beyond_its_deadline_as_
 def test_what_runs_again_by_now_is_not_ended(journal: Journal) -> None:
     name = _retrying(journal)
     (found,) = journal.overdue_retries(["payments"], 10, 0)
-    journal.apply(claims=[_wake(name)])
+    journal.apply(Work(claims=[_wake(name)]))
     assert journal.end_retries([found.row]) == []
 
 
 def test_a_finish_that_waits_is_told_when_it_is_due(journal: Journal) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    result = journal.apply(finishes=[_waits(name, delay_ms=5)]).finished[name, 1]
+    journal.apply(Work(claims=[claim(name)]))
+    result = journal.apply(Work(finishes=[_waits(name, delay_ms=5)])).finished[name, 1]
     (row,) = journal.unpublished(10, 0)
     assert result.kind is FinishKind.WRITTEN
     assert (result.due_at, row.code) == (row.due_at, "BANK_BUSY")

@@ -13,7 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import NullPool, create_engine, make_url
 
-from consumer.journal import Journal, JournalVersionError, migrate
+from consumer.journal import Journal, JournalVersionError, Work, migrate
 from consumer.journal.tables import PARTIAL_INDEXES, SCHEMA_VERSION
 from consumer.journal.wait_tables import wait
 from feedback.errors import ExitCode
@@ -93,7 +93,7 @@ def test_a_journal_without_tables_says_what_to_do(journal_url: str, group: str) 
     calls = (
         journal.require_current,
         journal.journal_id,
-        lambda: journal.apply(claims=[claim(new_id())]),
+        lambda: journal.apply(Work(claims=[claim(new_id())])),
     )
     for call in calls:
         with pytest.raises(JournalVersionError, match="run `onceward-worker migrate`") as error:
@@ -101,7 +101,7 @@ def test_a_journal_without_tables_says_what_to_do(journal_url: str, group: str) 
         assert error.value.exit_code is ExitCode.USAGE
     migrate(journal_url)
     journal.require_current()
-    assert kinds(journal.apply(claims=[claim(new_id())])) == ["RUN"]
+    assert kinds(journal.apply(Work(claims=[claim(new_id())]))) == ["RUN"]
     journal.close()
 
 

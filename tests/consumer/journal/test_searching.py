@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumer.journal import Journal, JournalState
+from consumer.journal import Journal, JournalState, Work
 from consumer.journal.records import Row
 from consumer.journal.searching import RequestQuery, Search
 from tests.consumer.journal.conftest import Database
@@ -46,9 +46,9 @@ def test_looks_go_on_where_the_last_one_stopped_and_find_each_row_once(
         claim(name, key=b"even" if number % 2 == 0 else None, deadline_at=due + number // 3)
         for number, name in enumerate(names)
     ]
-    journal.apply(claims=claims)
+    journal.apply(Work(claims=claims))
     failed = finish("r04", state=JournalState.FAILED, code="BANK")
-    journal.apply(finishes=[failed])
+    journal.apply(Work(finishes=[failed]))
 
     def found(query: RequestQuery) -> list[str]:
         rows = all_of(search, query, most=most, looks_at=looks_at)
@@ -69,7 +69,7 @@ def test_looks_go_on_where_the_last_one_stopped_and_find_each_row_once(
 
 
 def test_another_group_is_not_seen(journal: Journal, database: Database) -> None:
-    journal.apply(claims=[claim("mine")])
+    journal.apply(Work(claims=[claim("mine")]))
     other = Search(database.url, group="another")
     assert other.requests(RequestQuery(), most=10).rows == []
     assert other.actions(most=10) == ([], None)

@@ -12,6 +12,7 @@ from consumer.journal import (
     JournalState,
     Published,
     VerdictKind,
+    Work,
 )
 from tests.consumer.journal.samples import claim, finish, kinds, new_id, refusal
 
@@ -24,7 +25,7 @@ SECRET = "4111-1111-1111-1111"
 def test_a_claim_that_is_refused_stands_alone(journal: Journal, place: int) -> None:
     claims = [claim(new_id()) for _ in range(12)]
     claims.insert(place, claim(new_id(), offset=TOO_LARGE))
-    applied = journal.apply(claims=claims)
+    applied = journal.apply(Work(claims=claims))
     expected = [VerdictKind.RUN] * 12
     expected.insert(place, VerdictKind.REFUSED)
     assert kinds(applied) == expected
@@ -33,7 +34,7 @@ def test_a_claim_that_is_refused_stands_alone(journal: Journal, place: int) -> N
 
 @pytest.mark.parametrize("bad", [f"{SECRET}\0", f"{SECRET}{SURROGATE}"])
 def test_a_reason_never_shows_what_was_refused(journal: Journal, bad: str) -> None:
-    (verdict,) = journal.apply(claims=[claim(bad)]).verdicts
+    (verdict,) = journal.apply(Work(claims=[claim(bad)])).verdicts
     assert verdict.kind is VerdictKind.REFUSED
     assert SECRET not in verdict.reason and "refuses" in verdict.reason
 
@@ -43,10 +44,10 @@ def test_an_ending_that_is_refused_is_written_without_its_result(
     journal: Journal, bad: str
 ) -> None:
     names = [new_id() for _ in range(9)]
-    journal.apply(claims=[claim(name) for name in names])
+    journal.apply(Work(claims=[claim(name) for name in names]))
     finishes = [finish(name, result="1") for name in names]
     finishes[4] = finish(names[4], message=bad, result=bad)
-    finished = journal.apply(finishes=finishes).finished
+    finished = journal.apply(Work(finishes=finishes)).finished
     assert {result.kind for result in finished.values()} == {FinishKind.WRITTEN}
     refused = finished[names[4], 1].row
     assert refused is not None
@@ -58,13 +59,13 @@ def test_an_ending_that_is_refused_is_written_without_its_result(
 
 def test_a_batch_with_refused_data_can_be_repeated(journal: Journal) -> None:
     good, bad, ended = new_id(), new_id(), new_id()
-    journal.apply(claims=[claim(ended)])
-    batch = {
-        "claims": [claim(good), claim(bad, offset=TOO_LARGE), claim(good)],
-        "finishes": [finish(ended, result="\0")],
-    }
-    first = journal.apply(**batch)  # type: ignore[arg-type]
-    second = journal.apply(**batch, tried=[good, bad])  # type: ignore[arg-type]
+    journal.apply(Work(claims=[claim(ended)]))
+    batch = Work(
+        claims=[claim(good), claim(bad, offset=TOO_LARGE), claim(good)],
+        finishes=[finish(ended, result="\0")],
+    )
+    first = journal.apply(batch)
+    second = journal.apply(batch, tried=[good, bad])
     assert kinds(first) == [VerdictKind.RUN, VerdictKind.REFUSED, VerdictKind.RUNNING]
     assert kinds(second) == kinds(first)
     assert second.finished[ended, 1].kind is FinishKind.ALREADY
@@ -74,15 +75,17 @@ def test_a_batch_with_refused_data_can_be_repeated(journal: Journal) -> None:
 def test_a_refusal_leaves_a_row_whatever_its_data(journal: Journal) -> None:
     name, other = new_id(), new_id()
     bad = refusal(name, message=f"nul \0 {SURROGATE}", deadline_at=TOO_LARGE)
-    row, _ = journal.apply(refusals=[bad, refusal(other)]).refusals
+    row, _ = journal.apply(Work(refusals=[bad, refusal(other)])).refusals
     assert (row.request_id, row.state, row.deadline_at) == (name, JournalState.FAILED, 2**63 - 1)
 
 
 def test_marks_that_no_database_can_hold_are_of_no_run(journal: Journal) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     applied = journal.apply(
-        effects=[EffectMark(name, 1), EffectMark(name, TOO_LARGE)],
-        published=[Published("\0", 1, JournalState.FAILED)],
+        Work(
+            effects=[EffectMark(name, 1), EffectMark(name, TOO_LARGE)],
+            published=[Published("\0", 1, JournalState.FAILED)],
+        ),
     )
     assert applied.effects == {(name, 1)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.journal import WORKER_DIED, EffectMark, Journal, JournalState, Published
+from consumer.journal import WORKER_DIED, EffectMark, Journal, JournalState, Published, Work
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import claim, finish, new_id, park_dead
 
@@ -48,7 +48,7 @@ def test_claims_of_a_live_worker_are_left_alone(
     journal: Journal, open_journal: OpenJournal, open_leases: OpenLeases
 ) -> None:
     open_leases("me").register(60)
-    journal.apply(claims=[claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id())]))
     assert park_dead(open_journal("peer"), 10) == []
 
 
@@ -57,8 +57,8 @@ def test_claims_of_a_worker_whose_lease_is_over_are_put_in_doubt(
 ) -> None:
     open_leases("me").register(0)
     entered, waiting, ended = new_id(), new_id(), new_id()
-    journal.apply(claims=[claim(entered), claim(waiting), claim(ended)])
-    journal.apply(effects=[EffectMark(entered, 1)], finishes=[finish(ended)])
+    journal.apply(Work(claims=[claim(entered), claim(waiting), claim(ended)]))
+    journal.apply(Work(effects=[EffectMark(entered, 1)], finishes=[finish(ended)]))
     rows = {row.request_id: row for row in park_dead(open_journal("peer"), 10)}
     assert set(rows) == {entered, waiting}
     assert {(row.state, row.code, row.owner, row.generation) for row in rows.values()} == {
@@ -73,7 +73,7 @@ def test_claims_of_a_worker_whose_lease_is_over_are_put_in_doubt(
 def test_a_worker_without_a_row_counts_as_dead_and_a_sweep_takes_no_more_than_it_may(
     journal: Journal,
 ) -> None:
-    journal.apply(claims=[claim(new_id()) for _ in range(5)])
+    journal.apply(Work(claims=[claim(new_id()) for _ in range(5)]))
     assert [len(park_dead(journal, 2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
@@ -82,7 +82,7 @@ def test_a_released_worker_leaves_its_claims_to_the_sweep_at_once(
 ) -> None:
     leases = open_leases("me")
     leases.register(60)
-    journal.apply(claims=[claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id())]))
     assert park_dead(journal, 10) == []
     leases.release()
     assert len(park_dead(journal, 10)) == 1
@@ -90,13 +90,13 @@ def test_a_released_worker_leaves_its_claims_to_the_sweep_at_once(
 
 def test_what_was_swept_is_to_be_told_until_it_is(journal: Journal) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     park_dead(journal, 10)
     assert [row.state for row in journal.unpublished(10, 0)] == [JournalState.IN_DOUBT]
-    journal.apply(published=[Published(name, 1, JournalState.IN_DOUBT)])
+    journal.apply(Work(published=[Published(name, 1, JournalState.IN_DOUBT)]))
     assert journal.unpublished(10, 0) == []
 
 
 def test_a_sweep_sees_its_own_group_only(journal: Journal, open_journal: OpenJournal) -> None:
-    journal.apply(claims=[claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id())]))
     assert park_dead(open_journal("peer", group="another"), 10) == []

@@ -14,6 +14,7 @@ from consumer.journal import (
     TakeoverResult,
     TakeoverResultKind,
     VerdictKind,
+    Work,
 )
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import PAST, claim, finish, new_id
@@ -33,14 +34,14 @@ def taken(
     """Take one run over, held as a worker holds its own."""
     run = (request_id, generation)
     wish = Takeover(request_id, generation, kind, because)
-    return journal.apply(takeovers=[wish], held=[run]).takeovers[run]
+    return journal.apply(Work(takeovers=[wish]), held=[run]).takeovers[run]
 
 
 @pytest.fixture
 def name(journal: Journal) -> str:
     """Return a marked request that worker `me` has claimed."""
     request_id = new_id()
-    journal.apply(claims=[claim(request_id)])
+    journal.apply(Work(claims=[claim(request_id)]))
     return request_id
 
 
@@ -54,14 +55,14 @@ def test_the_next_generation_is_ours_and_the_run_before_it_stays_in_the_history(
     (kept,) = database.query("SELECT * FROM onceward_run")
     assert (kept["generation"], kept["outcome"], kept["by_whom"]) == (1, "CHILD_DIED", "me")
     assert kept["allowed_by"] == "EXCLUDED"
-    assert journal.apply(finishes=[finish(name, 1)]).finished[name, 1].kind == "STALE"
-    assert journal.apply(finishes=[finish(name, 2)]).finished[name, 2].kind == "WRITTEN"
+    assert journal.apply(Work(finishes=[finish(name, 1)])).finished[name, 1].kind == "STALE"
+    assert journal.apply(Work(finishes=[finish(name, 2)])).finished[name, 2].kind == "WRITTEN"
 
 
 def test_an_effect_that_has_begun_stops_a_run_that_counts_on_none(
     journal: Journal, database: Database, name: str
 ) -> None:
-    journal.apply(effects=[EffectMark(name, 1)])
+    journal.apply(Work(effects=[EffectMark(name, 1)]))
     result = taken(journal, name)
     assert result.kind is RESULT.DOUBTFUL
     assert result.row is not None and result.row.generation == 1
@@ -69,7 +70,7 @@ def test_an_effect_that_has_begun_stops_a_run_that_counts_on_none(
 
 
 def test_the_same_key_keeps_the_doubt_and_a_void_ends_it(journal: Journal, name: str) -> None:
-    journal.apply(effects=[EffectMark(name, 1)])
+    journal.apply(Work(effects=[EffectMark(name, 1)]))
     doubtful = taken(journal, name, KIND.SAME_KEY).row
     assert doubtful is not None and doubtful.effect_at is not None and doubtful.voids == 0
     void = taken(journal, name, KIND.VOIDED, generation=2).row
@@ -78,7 +79,7 @@ def test_the_same_key_keeps_the_doubt_and_a_void_ends_it(journal: Journal, name:
 
 def test_an_external_run_is_in_its_effect_from_the_start(journal: Journal) -> None:
     request_id = new_id()
-    journal.apply(claims=[claim(request_id, effect_kind="external")])
+    journal.apply(Work(claims=[claim(request_id, effect_kind="external")]))
     assert taken(journal, request_id).kind is RESULT.DOUBTFUL
     void = taken(journal, request_id, KIND.VOIDED).row
     assert void is not None and void.effect_at is not None
@@ -104,9 +105,9 @@ def test_the_next_run_is_of_the_kind_that_its_handler_is_declared_as_now(
     has_effect: bool,
 ) -> None:
     if kind is not KIND.EXCLUDED:
-        journal.apply(effects=[EffectMark(name, 1)])
+        journal.apply(Work(effects=[EffectMark(name, 1)]))
     wish = Takeover(name, 1, kind, "CHILD_DIED", declared)
-    row = journal.apply(takeovers=[wish], held=[(name, 1)]).takeovers[name, 1].row
+    row = journal.apply(Work(takeovers=[wish]), held=[(name, 1)]).takeovers[name, 1].row
     assert row is not None
     assert (row.effect_kind, row.effect_at is not None) == (effect_kind, has_effect)
 
@@ -116,14 +117,14 @@ def test_each_run_keeps_the_kind_and_the_policy_that_it_was_claimed_with(
 ) -> None:
     one = new_id()
     first = claim(one, effect_kind="external", in_doubt="retry_same_key")
-    row = journal.apply(claims=[first]).verdicts[0].row
+    row = journal.apply(Work(claims=[first])).verdicts[0].row
     assert row is not None and row.in_doubt == "retry_same_key"
     wish = Takeover(one, 1, KIND.SAME_KEY, "CHILD_DIED", "marked", "query")
-    row = journal.apply(takeovers=[wish], held=[(one, 1)]).takeovers[one, 1].row
+    row = journal.apply(Work(takeovers=[wish]), held=[(one, 1)]).takeovers[one, 1].row
     assert row is not None and row.in_doubt == "query"
-    journal.apply(finishes=[finish(one, 2, JournalState.FAILED, resend=True)])
+    journal.apply(Work(finishes=[finish(one, 2, JournalState.FAILED, resend=True)]))
     again = claim(one, attempt=2, effect_kind="external", in_doubt="park")
-    row = journal.apply(claims=[again]).verdicts[0].row
+    row = journal.apply(Work(claims=[again])).verdicts[0].row
     assert row is not None and (row.generation, row.in_doubt) == (3, "park")
     kept = database.query("SELECT * FROM onceward_run ORDER BY generation")
     declared = [(run["effect_kind"], run["in_doubt"]) for run in kept]
@@ -139,8 +140,8 @@ def test_asking_makes_the_run_ours_and_no_new_one(
     assert (result.row.owner, result.row.generation) == ("peer", 1)
     assert database.query("SELECT * FROM onceward_run") == []
     # The one that was thought dead may still tell how its run ended, but begins nothing more.
-    assert journal.apply(effects=[EffectMark(name, 1)]).effects == frozenset()
-    assert journal.apply(finishes=[finish(name, 1)]).finished[name, 1].kind == "WRITTEN"
+    assert journal.apply(Work(effects=[EffectMark(name, 1)])).effects == frozenset()
+    assert journal.apply(Work(finishes=[finish(name, 1)])).finished[name, 1].kind == "WRITTEN"
 
 
 def test_a_living_owner_keeps_its_claim_and_a_dead_one_does_not(
@@ -174,8 +175,10 @@ def test_a_resend_in_the_same_batch_finds_the_taken_over_run_in_our_hands(
     journal: Journal, name: str
 ) -> None:
     applied = journal.apply(
-        takeovers=[Takeover(name, 1, KIND.EXCLUDED, "CHILD_DIED")],
-        claims=[claim(name, attempt=2)],
+        Work(
+            takeovers=[Takeover(name, 1, KIND.EXCLUDED, "CHILD_DIED")],
+            claims=[claim(name, attempt=2)],
+        ),
         held=[(name, 1)],
     )
     assert applied.takeovers[name, 1].kind is RESULT.GRANTED
@@ -186,7 +189,7 @@ def test_what_may_not_run_any_more_ends_in_the_same_step(
     journal: Journal, database: Database
 ) -> None:
     late, poison = new_id(), new_id()
-    journal.apply(claims=[claim(late), claim(poison)])
+    journal.apply(Work(claims=[claim(late), claim(poison)]))
     database.change(f"UPDATE onceward_request SET deadline_at = {PAST} WHERE request_id = '{late}'")
     ended = taken(journal, late)
     assert (ended.kind, ended.row and ended.row.state) == (RESULT.ENDED, JournalState.EXPIRED)

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from consumer.journal import Journal, JournalState, topic_load
+from consumer.journal import Journal, JournalState, Work, topic_load
 from consumer.journal.tables import CLAIMED, RETRYING
 from consumer.journal.topic_load import LoadsFound, TopicLoad, TopicLoads
 from tests.consumer.journal.conftest import Database, OpenJournal
@@ -18,8 +18,10 @@ SOON_MS, LATER_MS = 50_000, 90_000
 
 def _waits(journal: Journal, delay_ms: int) -> None:
     name = new_id()
-    journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, 1, JournalState.RETRYING, code="BUSY", delay_ms=delay_ms)])
+    journal.apply(Work(claims=[claim(name)]))
+    journal.apply(
+        Work(finishes=[finish(name, 1, JournalState.RETRYING, code="BUSY", delay_ms=delay_ms)])
+    )
 
 
 def test_claims_and_retries_of_the_group_are_counted_and_nothing_that_has_ended(
@@ -32,9 +34,9 @@ def test_claims_and_retries_of_the_group_are_counted_and_nothing_that_has_ended(
     with closing(TopicLoads(database.url, group=group)) as loads:
         assert loads.find() == LoadsFound({}, is_whole=True)
         ended = new_id()
-        journal.apply(claims=[claim(one) for one in (ended, new_id(), new_id())])
-        journal.apply(finishes=[finish(ended)])
-        open_journal(group=f"{group}-other").apply(claims=[claim(new_id())])
+        journal.apply(Work(claims=[claim(one) for one in (ended, new_id(), new_id())]))
+        journal.apply(Work(finishes=[finish(ended)]))
+        open_journal(group=f"{group}-other").apply(Work(claims=[claim(new_id())]))
         assert loads.find().by_topic == {"payments": TopicLoad(2, 0, None)}
         began_ms = now_ms_of(database)
         for delay_ms in (LATER_MS, SOON_MS):
@@ -64,7 +66,7 @@ def test_so_many_are_counted_and_it_is_said_that_there_are_more(
 def test_each_count_is_by_its_index(
     journal: Journal, database: Database, condition: str, index: str
 ) -> None:
-    journal.apply(claims=[claim(new_id())])
+    journal.apply(Work(claims=[claim(new_id())]))
     dialect = database.engine.dialect.name
     plan = database.plan(topic_load._count(dialect, condition), this_group="g", most=5)
     assert index_of_open(index, dialect) in plan

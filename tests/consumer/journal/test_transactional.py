@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import text
 
-from consumer.journal import DataRefused, Journal, JournalState, JournalUnavailable
+from consumer.journal import DataRefused, Journal, JournalState, JournalUnavailable, Work
 from consumer.journal.transactional import Transaction, Transactions
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, new_id, park_dead
@@ -31,7 +31,7 @@ def transactions(database: Database, group: str) -> Iterator[Transactions]:
 def name(journal: Journal) -> str:
     """Return the id of a claimed request."""
     request_id = new_id()
-    journal.apply(claims=[claim(request_id, effect_kind="transactional")])
+    journal.apply(Work(claims=[claim(request_id, effect_kind="transactional")]))
     return request_id
 
 
@@ -113,7 +113,7 @@ def test_a_handler_that_only_reads_keeps_the_worker_from_nothing_and_can_still_f
 ) -> None:
     with transactions.begin() as tx:
         assert tx.connection.execute(text("SELECT count(*) FROM seat")).scalar() == 0
-        journal.apply(claims=[claim(new_id())])
+        journal.apply(Work(claims=[claim(new_id())]))
         assert tx.connection.execute(text("SELECT count(*) FROM onceward_request")).scalar() == 2
         assert succeed(tx, name)
 
@@ -122,7 +122,7 @@ def test_threads_have_transactions_of_their_own(
     transactions: Transactions, database: Database, journal: Journal
 ) -> None:
     names = [new_id() for _ in range(20)]
-    journal.apply(claims=[claim(name) for name in names])
+    journal.apply(Work(claims=[claim(name) for name in names]))
     together = threading.Barrier(len(names))
 
     def book(name: str) -> bool:
@@ -140,7 +140,7 @@ def test_a_result_that_postgresql_refuses_rolls_all_back(postgres_url: str, grou
     migrated(postgres_url)
     journal = Journal(postgres_url, group=group, worker_id="me")
     name = new_id()
-    journal.apply(claims=[claim(name)])
+    journal.apply(Work(claims=[claim(name)]))
     transactions = Transactions(postgres_url, group)
     with pytest.raises(DataRefused), transactions.begin() as tx:
         succeed(tx, name, result="\0")

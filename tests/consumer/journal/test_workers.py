@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from consumer.journal import Work
 from consumer.journal.workers import Workers
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import claim, finish, new_id
@@ -35,9 +36,9 @@ def test_claims_of_a_worker_are_counted_by_topic_and_no_further_than_asked(
 ) -> None:
     mine, another = open_journal("mine"), open_journal("another")
     names = [new_id() for _ in range(3)]
-    mine.apply(claims=[claim(name) for name in names])
-    mine.apply(finishes=[finish(names[0])])
-    another.apply(claims=[claim(new_id())])
+    mine.apply(Work(claims=[claim(name) for name in names]))
+    mine.apply(Work(finishes=[finish(names[0])]))
+    another.apply(Work(claims=[claim(new_id())]))
     (found,) = workers.claims_of("mine", 10)
     assert (found.topic, found.requests) == ("payments", 2)
     assert 0 <= found.oldest_ms < 600_000

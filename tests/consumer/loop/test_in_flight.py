@@ -18,7 +18,7 @@ from consumer.pool.outcome import STALE
 from feedback.clock import epoch_ms
 from feedback.status import State
 from tests.consumer.pool.driving import job
-from tests.consumer.samples import delivery, payments
+from tests.consumer.samples import begin, delivery, payments
 
 RUN = ("a", 2)
 REJECTED = Outcome(State.FAILED, code="BALANCE_TOO_LOW", message="m")
@@ -45,10 +45,18 @@ def held(effect: EffectKind, policy: InDoubtPolicy, *, doubtful: bool) -> InFlig
     """Return what is held: generation 2 of one request, after a doubtful run or not."""
     one = delivery("a")._replace(handler=payments(effect=effect, in_doubt=policy))
     kept = InFlight(judges=(Judge(),))
-    kept.running[RUN] = one
+    begin(kept, one, generation=2)
     if doubtful:
         earlier = continuation(one, 1, After.SAME_KEY, because="CHILD_DIED")
         kept.follow(earlier, 2)
+    return kept
+
+
+def asking() -> InFlight:
+    """Return hands in which the counterparty is asked about generation 2."""
+    kept = InFlight(judges=(Judge(),))
+    one = delivery("a")._replace(handler=payments(in_doubt=InDoubtPolicy.QUERY, query=print))
+    kept.follow(continuation(one, 1, After.ASK, because="CHILD_DIED"), 2)
     return kept
 
 
@@ -69,7 +77,7 @@ def test_a_marked_run_after_a_doubtful_one_settles_it_only_by_its_own_effect(
 ) -> None:
     kept = held(EffectKind.MARKED, InDoubtPolicy.RETRY_SAME_KEY, doubtful=True)
     if entered:
-        kept.entered.add(RUN)
+        kept.effects_answered({RUN})
     kept.hear(Finished(*RUN, outcome))
     assert (RUN in kept.continuing) is goes_on
     assert (RUN in kept.settlements) is not goes_on
@@ -82,7 +90,7 @@ UNBEGUN = Outcome(State.FAILED, code="JOURNAL_UNAVAILABLE", unbegun=True)
 
 def test_a_run_that_had_no_connection_is_asked_for_again_as_the_same_claim() -> None:
     kept = held(EffectKind.TRANSACTIONAL, InDoubtPolicy.PARK, doubtful=False)
-    kept.running[RUN] = kept.running[RUN]._replace(deadline_at=2**52)
+    begin(kept, kept.running[RUN]._replace(deadline_at=2**52), generation=2)
     kept.hear(Finished(*RUN, UNBEGUN))
     assert ([one.request_id for one in kept.claiming], kept.finishes) == (["a"], [])
     assert RUN not in kept.running
@@ -90,7 +98,7 @@ def test_a_run_that_had_no_connection_is_asked_for_again_as_the_same_claim() -> 
 
 def test_a_run_that_had_no_connection_until_its_deadline_is_left_to_the_journal() -> None:
     kept = held(EffectKind.TRANSACTIONAL, InDoubtPolicy.PARK, doubtful=False)
-    kept.running[RUN] = kept.running[RUN]._replace(deadline_at=1)
+    begin(kept, kept.running[RUN]._replace(deadline_at=1), generation=2)
     kept.hear(Finished(*RUN, UNBEGUN))
     assert kept.continuing[RUN].takeover.kind is TakeoverKind.EXCLUDED
     assert kept.finishes == []
@@ -131,12 +139,10 @@ def test_doubt_goes_by_the_policy() -> None:
 
 def test_an_answer_of_the_counterparty_is_final_but_for_a_void() -> None:
     for outcome in (DONE, DOUBT):
-        kept = held(EffectKind.EXTERNAL, InDoubtPolicy.QUERY, doubtful=False)
-        kept.asking.add(RUN)
+        kept = asking()
         kept.hear(Finished(*RUN, outcome))
         assert end_of(kept).state == outcome.state
-    kept = held(EffectKind.EXTERNAL, InDoubtPolicy.QUERY, doubtful=False)
-    kept.asking.add(RUN)
+    kept = asking()
     kept.hear(Finished(*RUN, Outcome(State.IN_DOUBT, voided=True)))
     assert kept.continuing[RUN].takeover.kind is TakeoverKind.VOIDED
 
@@ -149,7 +155,8 @@ def test_a_declared_failure_after_a_doubtful_run_does_not_end_the_doubt(code: st
         handler = payments(
             in_doubt=InDoubtPolicy.RETRY_SAME_KEY, retry_on=("BANK_BUSY",), retries=SOON
         )
-        kept.running[RUN] = kept.running[RUN]._replace(handler=handler, deadline_at=2**53)
+        one = kept.running[RUN]._replace(handler=handler, deadline_at=2**53)
+        begin(kept, one, generation=2)
         kept.hear(Finished(*RUN, busy))
         if doubtful:
             assert kept.continuing[RUN].takeover.kind is TakeoverKind.SAME_KEY
@@ -166,7 +173,7 @@ def test_a_run_that_the_journal_did_not_let_act_asks_for_another_and_tells_nobod
     kept.hear(Finished(*RUN, STALE))
     wish = kept.continuing[RUN].takeover
     assert (wish.kind, wish.because) == (TakeoverKind.EXCLUDED, CLAIM_LOST)
-    assert (kept.finishes, kept.retrying) == ([], [])
+    assert (kept.finishes, kept.take_unwritten()) == ([], [])
 
 
 @pytest.mark.parametrize("doubtful", [False, True])
@@ -192,7 +199,8 @@ def test_what_no_child_took_is_granted_again_as_the_run_that_it_was_whatever_rec
     doubtful: bool,
 ) -> None:
     kept = held(EffectKind.EXTERNAL, InDoubtPolicy.RETRY_SAME_KEY, doubtful=doubtful)
-    one = kept.running[RUN] = kept.running[RUN]._replace(voids=1)
+    one = kept.running[RUN]._replace(voids=1)
+    begin(kept, one, generation=2)
     kept.hear(ChildDied(7, "killed", (), (job("payments", request_id="a", generation=2),)))
     lost = OwnRun(mapping.claim(one), 2, entered=doubtful, finish=None, is_begun=False)
     assert list(kept.granted_again([delivery("b")])) == []
@@ -203,14 +211,16 @@ def test_what_no_child_took_is_granted_again_as_the_run_that_it_was_whatever_rec
 
 def test_a_first_run_that_no_child_took_needs_no_row_of_its_own() -> None:
     kept = held(EffectKind.EXTERNAL, InDoubtPolicy.PARK, doubtful=False)
-    first = ("a", 1)
-    kept.running[first] = kept.running.pop(RUN)
+    first, one = ("a", 1), kept.running[RUN]
+    kept.forget(RUN)
+    begin(kept, one)
     kept.hear(ChildDied(7, "killed", (), (job("payments", request_id="a", generation=1),)))
     assert (kept.unbegun, [*kept.granted_again(kept.claiming)]) == ({first}, [])
 
 
 def test_a_lost_run_that_no_child_took_is_no_longer_written_again_as_one_that_began() -> None:
     kept = held(EffectKind.MARKED, InDoubtPolicy.PARK, doubtful=False)
-    kept.lost += [kept.own_run(RUN), OwnRun(mapping.claim(delivery("b")), 1, False, None)]
+    kept.lose(kept.own_run(RUN))
+    kept.lose(OwnRun(mapping.claim(delivery("b")), 1, False, None))
     kept.hear(ChildDied(7, "killed", (), (job("payments", request_id="a", generation=2),)))
     assert [one.request_id for one in kept.lost] == ["b"]

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from consumer.journal import OwnRun, Row
+from consumer.loop.ended_runs import EndedRuns
 from consumer.loop.in_flight import InFlight
 from consumer.loop.mapping import claim, finish
 from consumer.loop.own_runs import OwnRuns
-from consumer.pool import Outcome
+from consumer.pool import Finished, Outcome
 from feedback.clock import epoch_ms
 from feedback.status import State
-from tests.consumer.samples import SHA, delivery, row, settled
+from tests.consumer.samples import SHA, begin, delivery, row
 
 RUN = ("a", 1)
 
@@ -29,6 +30,15 @@ class Claims:
         return self._rows
 
 
+def running(*, is_entered: bool = False) -> InFlight:
+    """Return hands with one run, which the journal has let into its effect or not."""
+    held = InFlight()
+    begin(held, delivery("a"))
+    if is_entered:
+        held.effects_answered({RUN})
+    return held
+
+
 def lost(held: InFlight, *rows: Row) -> list[tuple[str, int]]:
     journal: Any = Claims(*rows)
     OwnRuns(in_flight=held, journal=journal, every_s=5.0).look()
@@ -39,7 +49,7 @@ def lost(held: InFlight, *rows: Row) -> list[tuple[str, int]]:
 def test_an_effect_that_the_journal_no_longer_has_is_to_be_marked_again(
     effect_at: int | None, found: list[tuple[str, int]]
 ) -> None:
-    held = InFlight(running={RUN: delivery("a")}, entered={RUN})
+    held = running(is_entered=True)
     stands = row("a", "CLAIMED", effect_at=effect_at, payload_sha256=SHA)
     assert lost(held, stands) == found
 
@@ -48,18 +58,20 @@ def test_a_run_that_is_as_the_journal_says_or_whose_end_is_about_to_be_written_i
     None
 ):
     stands = row("a", "CLAIMED", effect_at=None, payload_sha256=SHA)
-    assert lost(InFlight(running={RUN: delivery("a")}), stands) == []
-    held = InFlight(running={RUN: delivery("a")}, entered={RUN})
-    held.settlements[RUN] = settled(delivery("a"))
+    assert lost(running(), stands) == []
+    held = running(is_entered=True)
+    held.hear(Finished(*RUN, Outcome(State.SUCCEEDED)))
     assert lost(held, stands) == []
     assert lost(held) == [RUN]
 
 
 def test_of_a_run_that_is_lost_it_is_known_how_the_one_before_it_ended_here() -> None:
     mine = delivery("a")._replace(deadline_at=epoch_ms() + 60_000)
-    held = InFlight(running={("a", 2): mine})
+    ended = EndedRuns()
+    held = InFlight(ended=ended)
+    begin(held, mine, generation=2)
     declared = finish(RUN, Outcome(State.FAILED, resend=True))
-    held.ended.note(OwnRun(claim(mine), 1, entered=False, finish=declared))
+    ended.note(OwnRun(claim(mine), 1, entered=False, finish=declared))
     assert lost(held) == [RUN, ("a", 2)]
 
 

@@ -25,6 +25,7 @@ from consumer.journal import (
     Published,
     Row,
     TakeoverKind,
+    Work,
     pacing,
 )
 from consumer.journal.dead_claims import Unhandled
@@ -63,12 +64,14 @@ class Sweeping:
 
     def claimed_by(self, worker_id: str, *request_ids: str, topic: str = "payments") -> None:
         """Let a worker claim requests."""
-        self.apply(worker_id, claims=[_claim(request_id, topic) for request_id in request_ids])
+        self.apply(
+            worker_id, Work(claims=[_claim(request_id, topic) for request_id in request_ids])
+        )
 
-    def apply(self, worker_id: str, **writes: object) -> None:
+    def apply(self, worker_id: str, work: Work) -> None:
         """Let a worker write into the journal."""
         journal = Journal(self.url, group=self.group, worker_id=worker_id)
-        journal.apply(**writes)  # type: ignore[arg-type]
+        journal.apply(work)
         journal.close()
 
     def lease(self, worker_id: str) -> None:
@@ -226,7 +229,7 @@ def test_claims_of_a_worker_whose_heartbeat_lives_are_left_until_it_is_gone_or_t
 ) -> None:
     sweeping.store.beat("elsewhere", {})
     sweeping.claimed_by("elsewhere", "open")
-    sweeping.apply("elsewhere", claims=[_claim("late")])
+    sweeping.apply("elsewhere", Work(claims=[_claim("late")]))
     sweeping.deadline("late", epoch_ms() - 1)
     sweep()
     assert sweeping.state("open") is State.UNKNOWN
@@ -274,9 +277,9 @@ def test_what_nobody_has_a_handler_for_ends_after_its_deadline_and_is_logged(
     names = {"external": State.IN_DOUBT, "marked": State.EXPIRED, "waits": State.EXPIRED}
     marked = _claim("marked", "removed")._replace(effect_kind="marked")
     waits = _claim("waits", "removed")
-    sweeping.apply("dead", claims=[_claim("external", "removed"), marked, waits])
+    sweeping.apply("dead", Work(claims=[_claim("external", "removed"), marked, waits]))
     wait = _finish("waits")._replace(state="RETRYING", delay_ms=0)
-    sweeping.apply("dead", finishes=[wait])
+    sweeping.apply("dead", Work(finishes=[wait]))
     sweep()
     assert {sweeping.state(name) for name in names} == {State.UNKNOWN}
     for name in names:
@@ -304,7 +307,7 @@ def test_a_dead_claim_whose_client_was_told_its_end_ends_like_that_and_goes_on_n
     sweep()
     assert sweeping.revived == []
     journal = Journal(sweeping.url, group=sweeping.group, worker_id="me")
-    (verdict,) = journal.apply(claims=[_claim("told", "marked")]).verdicts
+    (verdict,) = journal.apply(Work(claims=[_claim("told", "marked")])).verdicts
     journal.close()
     assert verdict.row is not None
     assert (verdict.row.state, verdict.row.result) == ("SUCCEEDED", "7")
@@ -322,7 +325,7 @@ def test_a_slow_look_for_what_nobody_handles_is_not_repeated_soon_and_holds_noth
     monkeypatch.setattr(module, "pause_unless_quick_s", lambda took_s: 3600.0)
     monkeypatch.setattr(sweeping.sweeper._journal, "unhandled", gives_up)
     sweeping.claimed_by("dead", "a")
-    sweeping.apply("dead", finishes=[_finish("a")])
+    sweeping.apply("dead", Work(finishes=[_finish("a")]))
     sweeping.age(UNPUBLISHED_AFTER_MS)
     sweep()
     assert sweeping.state("a") is State.UNKNOWN
@@ -334,8 +337,8 @@ def test_an_outcome_that_no_client_was_told_is_told(
     sweeping: Sweeping, sweep: Callable[[], None]
 ) -> None:
     sweeping.claimed_by("dead", "a", "b")
-    sweeping.apply("dead", finishes=[_finish("a"), _finish("b")])
-    sweeping.apply("dead", published=[Published("b", 1, "SUCCEEDED")])
+    sweeping.apply("dead", Work(finishes=[_finish("a"), _finish("b")]))
+    sweeping.apply("dead", Work(published=[Published("b", 1, "SUCCEEDED")]))
     sweep()
     assert sweeping.state("a") is State.UNKNOWN  # its worker may be about to tell it
     sweeping.age(UNPUBLISHED_AFTER_MS)
@@ -353,7 +356,7 @@ def test_a_full_page_of_statuses_to_repair_is_followed_by_the_next_at_once(
     names = [f"r{number}" for number in range(10)]
     sweeping.claimed_by("dead", *names)
     # All at one time, by the database's clock: pages go on by their ids.
-    sweeping.apply("dead", finishes=[_finish(name) for name in names])
+    sweeping.apply("dead", Work(finishes=[_finish(name) for name in names]))
     sweeping.age(UNPUBLISHED_AFTER_MS)
     sweeping.sweeper.sweep()
     eventually(
@@ -365,7 +368,7 @@ def test_while_redis_is_away_the_journal_is_not_asked_for_what_to_tell(
     sweeping: Sweeping, sweep: Callable[[], None]
 ) -> None:
     sweeping.claimed_by("dead", "a", "b")
-    sweeping.apply("dead", finishes=[_finish("a")])
+    sweeping.apply("dead", Work(finishes=[_finish("a")]))
     sweeping.age(UNPUBLISHED_AFTER_MS)
     sweeping.server.connected = False
     sweeping.sweeper.sweep()  # the dead worker's claim on b is ended, and cannot be told
@@ -414,7 +417,7 @@ def test_what_may_run_again_is_revived_and_reads_as_retrying(sweeping: Sweeping)
 
 def test_a_marked_claim_in_its_effect_is_parked(sweeping: Sweeping) -> None:
     sweeping.claimed_by("dead", "a", topic="marked")
-    sweeping.apply("dead", effects=[EffectMark("a", 1)])
+    sweeping.apply("dead", Work(effects=[EffectMark("a", 1)]))
     sweeping.sweeper.sweep()
     eventually(lambda: sweeping.state("a") is State.IN_DOUBT, timeout_s=LIMIT_S)
     assert sweeping.revived == []
@@ -424,7 +427,7 @@ def test_a_marked_claim_in_its_effect_is_parked(sweeping: Sweeping) -> None:
 def test_a_claim_made_when_a_person_was_to_decide_is_parked_whatever_is_declared_now(
     sweeping: Sweeping, topic: str
 ) -> None:
-    sweeping.apply("dead", claims=[_claim("a", topic)._replace(in_doubt="park")])
+    sweeping.apply("dead", Work(claims=[_claim("a", topic)._replace(in_doubt="park")]))
     sweeping.sweeper.sweep()
     eventually(lambda: sweeping.state("a") is State.IN_DOUBT, timeout_s=LIMIT_S)
     assert sweeping.revived == []
@@ -496,7 +499,7 @@ def test_an_end_that_is_older_than_what_its_client_was_told_is_told_to_nobody(
     sweeping: Sweeping, sweep: Callable[[], None], state: State
 ) -> None:
     sweeping.claimed_by("dead", "a")
-    sweeping.apply("dead", finishes=[Finish("a", 1, "FAILED", "CODE", None, None, False)])
+    sweeping.apply("dead", Work(finishes=[Finish("a", 1, "FAILED", "CODE", None, None, False)]))
     sweeping.age(UNPUBLISHED_AFTER_MS)
     fields = {"worker": "dead", "topic": "payments"}
     sweeping.store.write([StatusWrite("a", state, 2, 2, SHA, fields)])
@@ -596,7 +599,7 @@ def test_a_later_run_that_no_database_may_hold_hinders_no_other(
     sweeping: Sweeping, sweep: Callable[[], None], hostile: dict[Any, Any]
 ) -> None:
     sweeping.claimed_by("dead", "a", "b", "c", topic="same-key")
-    sweeping.apply("dead", finishes=[_finish(name) for name in ("a", "b", "c")])
+    sweeping.apply("dead", Work(finishes=[_finish(name) for name in ("a", "b", "c")]))
     sweeping.age(UNPUBLISHED_AFTER_MS)
     fields = {"worker": "dead", "topic": "same-key", "resend": "1"}
     told = [StatusWrite(name, State.FAILED, 1, 2, SHA, fields) for name in ("a", "b", "c")]

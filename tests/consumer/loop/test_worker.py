@@ -11,16 +11,14 @@ from consumer.intake.buffer import Buffer
 from consumer.journal import (
     WORKER_DIED,
     Applied,
-    Finish,
     FinishKind,
     FinishResult,
     Journal,
-    OwnRun,
     Published,
     Takeover,
     TakeoverResult,
     TakeoverResultKind,
-    ToldRun,
+    Work,
 )
 from consumer.loop.continuation import After, continuation
 from consumer.loop.limits import Limits
@@ -37,7 +35,7 @@ from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.pool.driving import job
-from tests.consumer.samples import SHA, delivery, payments, settled
+from tests.consumer.samples import SHA, begin, delivery, payments
 from tests.eventually import eventually
 from tests.kit.databases import migrated
 
@@ -96,25 +94,19 @@ class Takeovers:
         self.told_runs: list[tuple[str, int]] = []
 
     def apply(
-        self,
-        *,
-        takeovers: Sequence[Takeover],
-        finishes: Sequence[Finish],
-        held: Iterable[tuple[str, int]],
-        own_runs: Sequence[OwnRun] = (),
-        told_runs: Sequence[ToldRun] = (),
-        **_: object,
+        self, work: Work, *, held: Iterable[tuple[str, int]], tried: Iterable[str]
     ) -> Applied:
-        self.asked += takeovers
+        self.asked += work.takeovers
         self.own_runs = [
-            (one.request_id, one.generation, one.finish and one.finish.state) for one in own_runs
+            (one.request_id, one.generation, one.finish and one.finish.state)
+            for one in work.own_runs
         ]
-        self.told_runs = [(one.request_id, one.generation) for one in told_runs]
+        self.told_runs = [(one.request_id, one.generation) for one in work.told_runs]
         self.held = sorted(held)
         written = FinishResult(FinishKind.WRITTEN)
-        finished = {(one.request_id, one.generation): written for one in finishes}
+        finished = {(one.request_id, one.generation): written for one in work.finishes}
         stale = TakeoverResult(TakeoverResultKind.STALE, None)
-        taken = {(one.request_id, one.generation): stale for one in takeovers}
+        taken = {(one.request_id, one.generation): stale for one in work.takeovers}
         return Applied((), frozenset(), finished, (), taken)
 
 
@@ -183,8 +175,8 @@ def test_what_waits_to_be_taken_over_is_not_claimed_meanwhile() -> None:
     worker = worker_with(journal, JustBack())
     one = delivery("a")
     worker.revive([continuation(one, 1, After.ASK, because=WORKER_DIED)])
-    worker._in_flight.running["b", 1] = delivery("b")
-    worker._in_flight.settlements["b", 1] = settled(delivery("b"))
+    begin(worker._in_flight, delivery("b"))
+    worker._in_flight.hear(Finished("b", 1, Outcome(State.SUCCEEDED)))
     worker.turn()
     assert (journal.asked, journal.held) == ([], [("a", 1), ("b", 1)])
 
@@ -192,11 +184,12 @@ def test_what_waits_to_be_taken_over_is_not_claimed_meanwhile() -> None:
 def test_a_run_of_ours_that_goes_on_is_written_again_first_where_the_journal_has_lost_it() -> None:
     journal = Takeovers()
     worker = worker_with(journal, Forever())
-    one = continuation(delivery("a"), 1, After.ASK, because="CHILD_DIED")
-    worker._in_flight.running[one.run] = one.delivery
-    worker._in_flight.continuing[one.run] = one
+    handler = payments(in_doubt=InDoubtPolicy.QUERY, query=print)
+    begin(worker._in_flight, delivery("a")._replace(handler=handler))
+    given = job("payments", request_id="a", generation=1)
+    worker._in_flight.hear(ChildDied(7, "killed", (given,), ()))
     worker.turn()
-    assert (len(journal.asked), journal.own_runs) == (1, [(*one.run, None)])
+    assert (len(journal.asked), journal.own_runs) == (1, [("a", 1, None)])
 
 
 class Told:
@@ -226,7 +219,7 @@ def test_a_run_refused_its_effect_is_written_again_as_its_client_was_told_unless
     journal = Takeovers()
     told = Status("a", state, attempt=1, generation=generation, worker="w", payload_sha256=SHA)
     worker = worker_with(journal, Forever(), Told(told))
-    worker._in_flight.running["a", 1] = delivery("a")
+    begin(worker._in_flight, delivery("a"))
     worker._in_flight.hear(Finished("a", 1, STALE))
     worker.turn()
     assert (len(journal.asked), journal.own_runs) == (1, own_runs)
@@ -251,9 +244,9 @@ def test_a_run_of_ours_that_may_have_acted_is_in_doubt_where_its_client_was_told
     )
     worker = worker_with(journal, Forever(), Told(told))
     handler = payments(effect=effect, in_doubt=InDoubtPolicy.RETRY_SAME_KEY)
-    worker._in_flight.running["a", 1] = delivery("a")._replace(handler=handler)
+    begin(worker._in_flight, delivery("a")._replace(handler=handler))
     if is_entered:
-        worker._in_flight.entered.add(("a", 1))
+        worker._in_flight.effects_answered({("a", 1)})
     given = job("payments", request_id="a", generation=1)
     worker._in_flight.hear(ChildDied(7, "killed", (given,), ()))
     worker.turn()
@@ -262,14 +255,14 @@ def test_a_run_of_ours_that_may_have_acted_is_in_doubt_where_its_client_was_told
 
 def test_a_run_whose_key_was_voided_ends_as_its_client_was_told() -> None:
     journal = Takeovers()
-    told = Status("a", State.EXPIRED, attempt=1, generation=1, payload_sha256=SHA)
+    told = Status("a", State.EXPIRED, attempt=1, generation=2, payload_sha256=SHA)
     worker = worker_with(journal, Forever(), Told(told))
     handler = payments(effect=EffectKind.EXTERNAL, in_doubt=InDoubtPolicy.QUERY, query=print)
-    worker._in_flight.running["a", 1] = delivery("a")._replace(handler=handler)
-    worker._in_flight.asking.add(("a", 1))
-    worker._in_flight.hear(Finished("a", 1, Outcome(State.IN_DOUBT, voided=True)))
+    one = delivery("a")._replace(handler=handler)
+    worker._in_flight.follow(continuation(one, 1, After.ASK, because="CHILD_DIED"), 2)
+    worker._in_flight.hear(Finished("a", 2, Outcome(State.IN_DOUBT, voided=True)))
     worker.turn()
-    assert journal.own_runs == [("a", 1, "EXPIRED")]
+    assert journal.own_runs == [("a", 2, "EXPIRED")]
 
 
 @pytest.mark.parametrize("is_broken", [True, False])
@@ -282,7 +275,7 @@ def test_an_effect_asks_what_its_client_was_told_where_the_lease_was_over_since_
     worker = worker_with(journal, lease, Told(told))
     worker.turn()
     marked = payments(effect=EffectKind.MARKED)
-    worker._in_flight.running["a", 1] = delivery("a")._replace(handler=marked)
+    begin(worker._in_flight, delivery("a")._replace(handler=marked))
     lease.since_s += is_broken
     worker._in_flight.hear(EffectAsked("a", 1))
     worker.turn()
@@ -306,7 +299,7 @@ def test_what_is_revived_is_taken_over_unless_it_runs_here_or_its_owner_may_live
     worker = worker_with(journal, lease)
     one = delivery("a")
     if is_running:
-        worker._in_flight.running["a", 1] = one
+        begin(worker._in_flight, one)
     worker.revive([continuation(one, 1, After.RUN_AGAIN, because=WORKER_DIED)])
     worker.turn()
     assert len(journal.asked) == asked

@@ -18,6 +18,7 @@ from consumer.journal import (
     Takeover,
     TakeoverKind,
     VerdictKind,
+    Work,
 )
 from consumer.loop import mapping
 from consumer.loop.continuation import After, continuation
@@ -65,10 +66,12 @@ def test_a_run_of_ours_that_the_database_lost_and_nobody_has_in_hand_is_not_gran
 ) -> None:
     status_writer: Any = StatusWriter()
     # An earlier try of the claim had no answer.
-    held = InFlight(tried={"a"})
+    held = InFlight()
     again = delivery("a", 2)._replace(deadline_at=FAR_MS)
+    held.take([again])
+    held.unanswered([again])
     if in_hand:
-        held.continuing["a", 2] = continuation(again, 2, After.RUN_AGAIN, because="CHILD_DIED")
+        held.revive(continuation(again, 2, After.RUN_AGAIN, because="CHILD_DIED"))
     writing = Writing(
         in_flight=held,
         journal=journal,
@@ -92,9 +95,9 @@ def _forgets_takeover(url: str) -> None:
 def _followed(journal: Journal, first: Journal, kept: InFlight) -> None:
     """Let a run of ours follow one whose key was voided; no child takes it."""
     one = delivery("a")._replace(deadline_at=FAR_MS)
-    first.apply(claims=[mapping.claim(one)])
+    first.apply(Work(claims=[mapping.claim(one)]))
     wish = Takeover("a", 1, TakeoverKind.VOIDED, WORKER_DIED)
-    (taken,) = journal.apply(takeovers=[wish]).takeovers.values()
+    (taken,) = journal.apply(Work(takeovers=[wish])).takeovers.values()
     assert taken.row is not None
     assert (taken.row.generation, taken.row.voids) == (2, 1)
     kept.not_dispatched([(claimed(one, taken.row), taken.row)])
@@ -138,5 +141,5 @@ def test_a_lost_claim_that_no_child_took_gives_way_to_the_worker_that_has_the_ru
     (verdict,) = applied.verdicts
     assert (verdict.kind, applied.restored) == (VerdictKind.RUNNING, ())
     end = Finish("a", 1, "SUCCEEDED", None, None, None, False)
-    assert [one.kind for one in peer.apply(finishes=[end]).finished.values()] == ["WRITTEN"]
+    assert [one.kind for one in peer.apply(Work(finishes=[end])).finished.values()] == ["WRITTEN"]
     peer.close()

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from consumer.journal import Journal, migrate
+from consumer.journal import Journal, Work, migrate
 from consumer.journal.tables import SCHEMA_VERSION
 from consumer.ops.commands import cli
 from onceward.servers.ports import free_port
@@ -66,7 +66,7 @@ def test_all_is_well_and_each_server_is_named_with_its_version(stage: Stage) -> 
 def test_a_group_without_a_worker_is_told_which_groups_the_journal_knows(stage: Stage) -> None:
     for group in ("bookings", "seats"):
         with closing(Journal(stage.journal_url, group=group, worker_id="me")) as journal:
-            journal.apply(claims=[claim(new_id()), claim(new_id())])
+            journal.apply(Work(claims=[claim(new_id()), claim(new_id())]))
     ran = run_check(stage)
     said = {one["what"]: one["detail"] for one in findings(ran)}["group"]
     assert ran.returncode == 0

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
-from consumer.journal import Claim, Journal, VerdictKind
+from consumer.journal import Claim, Journal, VerdictKind, Work
 from consumer.pool import Outcome
 from consumer.pool.job import PoolSettings
 from consumer.pool.transactional import TransactionalRuns
@@ -50,7 +50,7 @@ class Theatre:
             deadline_at=2**52,
             effect_kind="transactional",
         )
-        (verdict,) = self._journal.apply(claims=[claim]).verdicts
+        (verdict,) = self._journal.apply(Work(claims=[claim])).verdicts
         assert verdict.kind is VerdictKind.RUN
 
     def seats(self) -> list[str]:
@@ -156,7 +156,7 @@ def test_a_run_waits_for_a_connection_and_an_idle_child_gives_its_own_back() -> 
 def claim_as_transactional(url: str, request_id: str) -> None:
     one = Claim(request_id, "book", 0, 1, None, "00", 1, 2**52, "transactional")
     with closing(Journal(url, group=GROUP, worker_id="w1")) as journal:
-        journal.apply(claims=[one])
+        journal.apply(Work(claims=[one]))
 
 
 def close_all(others: list[psycopg.Connection[Any]]) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 
-from consumer.journal import Claim, Journal, VerdictKind
+from consumer.journal import Claim, Journal, VerdictKind, Work
 from consumer.journal.errors import JournalUnavailable
 from consumer.pool import Outcome
 from consumer.pool.job import PoolSettings
@@ -93,7 +93,7 @@ def _claim(journal: Journal) -> None:
         deadline_at=2**52,
         effect_kind="transactional",
     )
-    (verdict,) = journal.apply(claims=[claim]).verdicts
+    (verdict,) = journal.apply(Work(claims=[claim])).verdicts
     assert verdict.kind is VerdictKind.RUN
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from fakeredis import FakeRedis, FakeServer
 
-from consumer.journal import Claim, Finish, Journal, Leases
+from consumer.journal import Claim, Finish, Journal, Leases, Work
 from consumer.journal.republish import Republication
 from consumer.status import status_messages
 from consumer.status import status_restore as module
@@ -67,9 +67,9 @@ class Group:
         """Let requests of a worker run and end."""
         journal = Journal(self.url, group=self.name, worker_id="somebody")
         deadline_at = int(time.time() * 1000) + HOUR_MS
-        journal.apply(claims=[_claim(one, deadline_at) for one in request_ids])
+        journal.apply(Work(claims=[_claim(one, deadline_at) for one in request_ids]))
         journal.apply(
-            finishes=[Finish(one, 1, state, None, None, '"x"', resend) for one in request_ids]
+            Work(finishes=[Finish(one, 1, state, None, None, '"x"', resend) for one in request_ids])
         )
         journal.close()
 

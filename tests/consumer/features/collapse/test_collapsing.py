@@ -50,20 +50,14 @@ class Scene:
         return head
 
     def dispatch(self, head: Delivery, generation: int = 1) -> None:
-        run = (head.request_id, generation)
-        asks, doubtful = run in self.held.asking, run in self.held.doubtful
-        self.held.running[run] = head
-        self.collapsing.began(
-            head, job(head, claimed(head, generation), asks=asks, doubtful=doubtful)
-        )
+        self.collapsing.began(head, self.held.begin(head, claimed(head, generation)))
 
     def dies(self, head: Delivery, generation: int = 1) -> None:
         """Let its child die, and the journal allow another run with the same key."""
         run = (head.request_id, generation)
         self.held.hear(ChildDied(7, "killed", (job(head, claimed(head, generation)),), ()))
-        for one in self.held.retrying:
+        for one in self.held.take_unwritten():
             self.collapsing.ended(one)
-        self.held.retrying.clear()
         assert self.skips() == []
         again = self.held.continuing[run]
         self.held.forget(run)
@@ -77,9 +71,8 @@ class Scene:
 
     def hear(self, event: Finished) -> None:
         self.held.hear(event)
-        for one in self.held.committed:
+        for one in self.held.take_unwritten():
             self.collapsing.ended(one)
-        self.held.committed.clear()
 
     def skips(self) -> list[Skipping]:
         return list(self.collapsing.skips(self.held.finishes, self.held.running.keys()))
@@ -116,7 +109,7 @@ def test_with_its_success_what_waited_behind_it_ends_and_what_came_later_does_no
         ("a3", "a1", 1),
     ]
     scene.written(skips, [row("a2", "SKIPPED"), row("a3", "EXPIRED")])
-    scene.held.settlements.clear()
+    scene.held.take_settlements()
     scene.held.forget(("a1", 1))
     assert names(scene.key_queues.waiting) == ["a4"]
     assert scene.skips() == []
@@ -147,7 +140,7 @@ def test_where_it_has_not_succeeded_nothing_ends_with_it_and_the_next_one_begins
     scene = Scene()
     scene.read(asked("a1"), asked("a2"), asked("a3"))
     assert scene.ends(scene.begin(), outcome) == []
-    scene.held.settlements.clear()
+    scene.held.take_settlements()
     scene.held.forget(("a1", 1))
     assert scene.ends(scene.begin(), DONE) == ["a3"]
 
@@ -212,9 +205,9 @@ def test_an_answer_of_the_counterparty_stands_in_for_nothing() -> None:
     scene = Scene()
     scene.read(asked("a1"), asked("a2"))
     (head,) = scene.key_queues.take(1, FAR_S, always)
-    scene.held.asking.add(("a1", 1))
-    scene.dispatch(head)
-    assert scene.ends(head, DONE) == []
+    scene.held.follow(continuation(head, 1, After.ASK, because="WORKER_DIED"), 2)
+    scene.dispatch(head, 2)
+    assert scene.ends(head, DONE, generation=2) == []
 
 
 def test_a_second_delivery_of_the_one_a_wake_up_and_a_second_payload_are_not_skipped() -> None:
@@ -285,9 +278,8 @@ def test_whatever_happens_each_request_runs_or_is_skipped_by_one_that_began_afte
             assert each.delivery.request_id not in {*skipped, *began_at}
             skipped[each.delivery.request_id] = each.by[0]
         scene.written(skips, [row(name, "SKIPPED") for name in ids(skips)])
-        for run in list(scene.held.settlements):
-            del scene.held.settlements[run]
-            scene.held.forget(run)
+        for written in scene.held.take_settlements():
+            scene.held.forget(written.run)
     assert came_at.keys() == began_at.keys() | skipped.keys()
     assert not began_at.keys() & skipped.keys()
     assert skipped, "nothing waited together"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import Journal, JournalState, JournalUnavailable
+from consumer.journal import Journal, JournalState, JournalUnavailable, Work
 from consumer.journal.doubts import DoubtCount
 from consumer.ops.health.doubts import DoubtReading, DoubtWatch, OpenDoubts, seen
 from consumer.ops.health.gauges import Gauges
@@ -67,8 +67,10 @@ def test_two_workers_may_show_one_doubt_so_the_max_counts_and_not_the_sum(sqlite
     migrated(sqlite_url)
     rows = [ImpatientRows(sqlite_url, name) for name in ("one", "another")]
     name = new_id()
-    rows[0].journal.apply(claims=[claim(name)])
-    rows[0].journal.apply(finishes=[finish(name, state=JournalState.IN_DOUBT, code="WORKER_DIED")])
+    rows[0].journal.apply(Work(claims=[claim(name)]))
+    rows[0].journal.apply(
+        Work(finishes=[finish(name, state=JournalState.IN_DOUBT, code="WORKER_DIED")])
+    )
     watches = [DoubtWatch(one, (), lease_s=5.0) for one in rows]
     for watch in watches:
         watch.sweep()
