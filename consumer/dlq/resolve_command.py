@@ -50,7 +50,7 @@ def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: s
     """
     # Imported only here: the other commands do not need them.
     from consumer.features.waits.registry.registry import Registry
-    from consumer.features.waits.registry.topics import registry_rights
+    from consumer.features.waits.registry.wait_topics import registry_rights
     from consumer.journal import Journal
     from feedback.console.access import require_access, require_let_in
     from feedback.rights.looking import require_rights

@@ -10,7 +10,7 @@ from consumer.features.collapse import collapsing
 from consumer.features.dead_letters import dead_letters
 from consumer.features.outcomes import outcomes
 from consumer.features.outcomes.outcomes import outcome_topics
-from consumer.features.pausing import watching
+from consumer.features.pausing import pause_sync
 from consumer.features.retries import retries
 from consumer.features.waits import waits
 from consumer.features.waits.private_journal import NO_JOURNAL, PrivateJournal
@@ -63,7 +63,7 @@ from feedback.statuses import StatusWrite
 # before the features that call them (`Core.made`): they start first, and stop last.
 FEATURES: Sequence[Callable[[Core], Sequence[Feature]]] = (
     alerts.make,
-    watching.make,
+    pause_sync.make,
     waits.make,
     dead_letters.make,
     outcomes.make,

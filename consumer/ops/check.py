@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 from redis.exceptions import RedisError
 
 from consumer.features.dead_letter_handlers.topics import expected
-from consumer.features.waits.holders import faults
+from consumer.features.waits.live_workers import faults
 from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.registry import HandlerRegistry

@@ -10,8 +10,8 @@ from consumer.features.dead_letters.letter import ROOM_BYTES as LETTER_BYTES
 from consumer.features.dead_letters.strategies import KEEP, STOP
 from consumer.features.outcomes.outcomes import ROOM_BYTES as OUTCOME_BYTES
 from consumer.features.retries.headers import retry_topics
-from consumer.features.waits.preparing import ROOM_BYTES as WAIT_BYTES
-from consumer.features.waits.record import wait_topic
+from consumer.features.waits.wait_record import wait_topic
+from consumer.features.waits.write_ahead import ROOM_BYTES as WAIT_BYTES
 from consumer.handlers.backoff import named
 from consumer.handlers.declaration import DeliveryKind, Handler
 from feedback.console.plurals import counted

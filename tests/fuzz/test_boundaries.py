@@ -20,7 +20,7 @@ from consumer.dlq.dialects.reading import letter_of, without_own
 from consumer.dlq.exporting import row_of
 from consumer.dlq.letter_state import LetterState
 from consumer.features.retries import headers as retries
-from consumer.features.waits import record as waits
+from consumer.features.waits import wait_record as waits
 from consumer.handlers.backoff import Tiers
 from consumer.pool.frames import Decoder, MalformedFrame, encode
 from consumer.pool.wire import unpack_report

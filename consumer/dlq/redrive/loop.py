@@ -40,7 +40,7 @@ from consumer.dlq.redrive.record import (
     candidate_of,
     sending_of,
 )
-from consumer.features.outgoing.posting import Writer
+from consumer.features.outgoing.record_writer import Writer
 from consumer.journal.redrive_row import Redrive, RedriveStopped
 from consumer.journal.redrive_rule import Redrivable
 from consumer.journal.redrive_work import RedriveWork

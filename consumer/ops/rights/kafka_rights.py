@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from consumer.features.waits.registry.topics import registry_rights
+from consumer.features.waits.registry.wait_topics import registry_rights
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.ops.topics import needed_topics
 from feedback.records.retry_group import retry_group

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from consumer.features.pausing.guard import Guard
+from consumer.features.pausing.circuit_breaker import Guard
 from consumer.features.pausing.pausing import Pausing
 from consumer.handlers.registry import HandlerRegistry
 from consumer.intake.buffer import Buffer
