@@ -58,8 +58,8 @@ from consumer.journal.actions import ActionKind
 from consumer.journal.lookup import Lookup
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
-from consumer.journal.redrive_row import RUNNING
-from consumer.journal.redrive_rule import Discarded
+from consumer.journal.redrive.redrive_row import RUNNING
+from consumer.journal.redrive.redrive_rule import Discarded
 from feedback.settings.settings import Settings
 
 

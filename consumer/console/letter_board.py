@@ -18,9 +18,9 @@ from consumer.dlq.letter_state import LetterStanding, LetterState, LetterStates
 from consumer.dlq.list_hints import asked_anew
 from consumer.dlq.reading import journaled_letters
 from consumer.dlq.unfinished import unfinished_of
-from consumer.journal.later_successes import SucceededLater
 from consumer.journal.lookup import Lookup
-from consumer.journal.reopening import UnfinishedRedrive
+from consumer.journal.redrive.later_successes import SucceededLater
+from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.settings.settings import Settings
 

@@ -33,7 +33,7 @@ from consumer.dlq.timeline import timeline_of
 from consumer.dlq.timeline_page import event_words, holder_words
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
-from consumer.journal.redrive_rule import is_discarded
+from consumer.journal.redrive.redrive_rule import is_discarded
 from consumer.journal.searching import FoundRequests, RequestQuery, Search
 from consumer.journal.topic_load import LoadsFound, TopicLoads
 from consumer.ops.outbox_counts import outbox_counts

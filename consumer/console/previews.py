@@ -25,7 +25,7 @@ from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.progress import SENT, left_in_words, refused
 from consumer.dlq.redrive.risks import Risks
 from consumer.dlq.redrive.session import rehearse
-from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
 from feedback.errors import SettingsError
 from feedback.kafka.scan import OffsetSpan, OffsetSpans
 from feedback.settings.settings import Settings

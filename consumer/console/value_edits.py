@@ -33,8 +33,8 @@ from consumer.dlq.redrive.plan import RedrivePlan, WholeValue, json_fault
 from consumer.dlq.redrive.risks import AGAIN, UNKNOWN
 from consumer.dlq.redrive.session import begin
 from consumer.dlq.report_reading import report_of
-from consumer.journal.redrive_rule import IN_WORDS, Redrivable
-from consumer.journal.resolving import Decisions
+from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
+from consumer.journal.redrive.resolving import Decisions
 from feedback.console.pasting import pasted
 from feedback.errors import NotAvailable
 from feedback.settings.settings import Settings

@@ -33,7 +33,7 @@ from consumer.dlq.redrive.record import candidate_of, mark_of
 from consumer.dlq.resolve_command import opened_decisions
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.lookup import Lookup
-from consumer.journal.redrive_rule import (
+from consumer.journal.redrive.redrive_rule import (
     IN_WORDS,
     Candidate,
     Discarded,

@@ -21,8 +21,8 @@ from consumer.journal.actions import Action
 from consumer.journal.lookup import Lookup, PastRun
 from consumer.journal.pauses import PauseRow, Pauses
 from consumer.journal.records import Row
-from consumer.journal.redrive_rule import Redrivable, Wish, decide
-from consumer.journal.reopening import UnfinishedRedrive
+from consumer.journal.redrive.redrive_rule import Redrivable, Wish, decide
+from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.records.stored_payload import StoredPayload

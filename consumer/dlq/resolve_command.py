@@ -17,7 +17,7 @@ from consumer.dlq.options import (
 from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
 from consumer.dlq.unfinished import new_owner
 from consumer.journal.records import JournalState, Row
-from consumer.journal.resolving import RESOLVED, Decisions
+from consumer.journal.redrive.resolving import RESOLVED, Decisions
 from feedback import logs
 from feedback.console.commands import config_option, json_option, log_level_option, settings_of
 from feedback.console.contradictions import refuse_beside

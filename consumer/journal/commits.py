@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from consumer.journal.claims.takeover import granted_names
 from consumer.journal.errors import Contended, DataRefused
 from consumer.journal.history import read
+from consumer.journal.losses.restoring import mark_unbegun
 from consumer.journal.records import (
     Applied,
     ClaimVerdict,
@@ -16,9 +18,7 @@ from consumer.journal.records import (
     TakeoverResultKind,
     VerdictKind,
 )
-from consumer.journal.restoring import mark_unbegun
 from consumer.journal.session import JournalSession
-from consumer.journal.takeover import granted_names
 from consumer.journal.work import Work
 
 Name = tuple[str, int]

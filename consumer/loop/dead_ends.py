@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.journal import DISOWNED, WORKER_DIED, Claim, DeadEnd, JournalState, Row
+from consumer.journal.claims.takeover_rule import effect_excluded
 from consumer.journal.records import DEADLINE_OVER, cleaned
-from consumer.journal.takeover_rule import effect_excluded
 from consumer.loop.mapping import claim_of_row
 from feedback import status
 from feedback.statuses import Status

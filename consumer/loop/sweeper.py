@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.journal import DeadEnd, JournalState, JournalUnavailable, Row
-from consumer.journal.dead_claims import FIRST, Unhandled
 from consumer.journal.pacing import EVER_MS, pause_unless_quick_s
+from consumer.journal.sweeps.dead_claims import FIRST, Unhandled
 from consumer.loop import dead_ends
 from consumer.loop.continuation import (
     After,

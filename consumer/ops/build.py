@@ -21,7 +21,7 @@ from consumer.intake.buffer import Buffer
 from consumer.intake.gate import Gate
 from consumer.intake.readers import readers
 from consumer.journal import Journal, Leases
-from consumer.journal.republish import Republication
+from consumer.journal.losses.republish import Republication
 from consumer.loop.core import Core
 from consumer.loop.ended_runs import LIMIT_BYTES
 from consumer.loop.feature import Feature

@@ -16,7 +16,7 @@ from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.registry import HandlerRegistry
 from consumer.journal import Journal, Leases
-from consumer.journal.standing import connections, described, standing_faults
+from consumer.journal.database_settings import connections, described, standing_faults
 from consumer.ops.check_result import CheckResult
 from consumer.ops.open_files import open_files, told
 from consumer.ops.rights.checking import look_at_rights

@@ -18,8 +18,8 @@ from consumer.journal import (
     ToldRun,
     Unhandled,
 )
+from consumer.journal.losses.republish import Page, RestoreCursor, Turn
 from consumer.journal.pacing import EVER_MS
-from consumer.journal.republish import Page, RestoreCursor, Turn
 from feedback.status import State
 from tests.simulation.processes import Process
 

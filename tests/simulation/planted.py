@@ -26,10 +26,9 @@ from consumer.journal import (
     Row,
     ToldRun,
     VerdictKind,
-    takeover_rule,
-    verdict,
 )
-from consumer.journal.claiming import first_row
+from consumer.journal.claims import takeover_rule, verdict
+from consumer.journal.claims.claiming import first_row
 from consumer.loop import mapping, sweeper, told_runs, writing
 from consumer.loop.in_flight import InFlight
 from consumer.loop.own_runs import OwnRuns

@@ -35,7 +35,7 @@ from consumer.dlq.redrive.session import (
     resume,
 )
 from consumer.dlq.redrive.unjournaled import send_back
-from consumer.journal.later_successes import SucceededLater
+from consumer.journal.redrive.later_successes import SucceededLater
 from feedback.console.commands import (
     JOURNALED,
     OF_A_GROUP,

@@ -11,7 +11,7 @@ from typing import Any
 
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Letter
-from consumer.journal.redrive_rule import Redrivable, Wish
+from consumer.journal.redrive.redrive_rule import Redrivable, Wish
 from feedback.errors import SettingsError
 
 MAX_REDRIVES = 3

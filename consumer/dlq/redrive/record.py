@@ -10,8 +10,8 @@ from consumer.dlq.dialects.reading import without_own
 from consumer.dlq.letter import Dialect, Letter
 from consumer.features.retries.headers import DUE, GENERATION
 from consumer.journal.records import Row
-from consumer.journal.redrive_rule import Candidate
-from consumer.journal.reopening import replacement_id
+from consumer.journal.redrive.redrive_rule import Candidate
+from consumer.journal.redrive.reopening import replacement_id
 from feedback.clock import monotonic_s
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.scan import KafkaScan, OffsetSpan

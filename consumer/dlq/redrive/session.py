@@ -17,10 +17,10 @@ from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, Page
 from consumer.dlq.redrive.record import SentScan, candidate_of, mark_of
 from consumer.dlq.redrive.risks import Risks
 from consumer.dlq.unfinished import is_at_work, new_owner
-from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
-from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
-from consumer.journal.redrive_work import RedriveWork
-from consumer.journal.reopening import TO_SEND
+from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
+from consumer.journal.redrive.redrive_work import RedriveWork
+from consumer.journal.redrive.reopening import TO_SEND
 from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.kafka.scan import KafkaScan, OffsetSpan, OffsetSpans, resumed
 from feedback.kafka.writer import KafkaWriter

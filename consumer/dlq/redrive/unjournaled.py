@@ -22,8 +22,8 @@ from consumer.dlq.redrive.record import attempt_of, sending_of
 from consumer.dlq.redrive.risks import Risks
 from consumer.dlq.redrive.sent_traces import SentTraces
 from consumer.dlq.redrive.session import REHEARSED, STOPPED, Ending
-from consumer.journal.redrive_row import DONE
-from consumer.journal.redrive_rule import Redrivable
+from consumer.journal.redrive.redrive_row import DONE
+from consumer.journal.redrive.redrive_rule import Redrivable
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.outgoing import Outgoing, RecordRefused

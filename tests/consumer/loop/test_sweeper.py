@@ -27,7 +27,7 @@ from consumer.journal import (
     TakeoverKind,
     pacing,
 )
-from consumer.journal.dead_claims import Unhandled
+from consumer.journal.sweeps.dead_claims import Unhandled
 from consumer.loop import sweeper as module
 from consumer.loop.continuation import Continuation
 from consumer.loop.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper

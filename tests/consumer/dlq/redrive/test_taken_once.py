@@ -19,8 +19,8 @@ from consumer.dlq.redrive.plan import RedrivePlan, Setting
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.redrive.session import begin, resume
 from consumer.journal import actions
-from consumer.journal.redrive_work import RedriveWork
-from consumer.journal.resolving import Decisions
+from consumer.journal.redrive.redrive_work import RedriveWork
+from consumer.journal.redrive.resolving import Decisions
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
