@@ -30,7 +30,7 @@ from feedback.records.envelope import MAX_ATTEMPT, MAX_EPOCH_MS, Record, decode_
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import load
 from feedback.statuses import decode_hash, status_of
-from producer_client.jsonl import BadLine, read_submissions
+from producer_client.commands.jsonl import BadLine, read_submissions
 from producer_client.submission import prepare
 from tests.consumer.samples import payments
 

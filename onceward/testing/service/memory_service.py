@@ -39,7 +39,7 @@ from onceward.testing.service.leading import (
 )
 from onceward.testing.service.redis_server import RedisInProcess
 from onceward.testing.service.running_worker import RunningWorker
-from producer_client.client import Client
+from producer_client.client.client import Client
 from producer_client.outbox.schema import migrate as migrate_outbox
 
 KafkaAbsence = Literal["refuses", "hangs", "loses answers"]
