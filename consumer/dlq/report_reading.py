@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Letter
+from consumer.dlq.letter_reader import LetterReader
 from consumer.dlq.letter_state import LetterState, state_of
 from consumer.dlq.listing import Advance
 from consumer.dlq.options import Given
-from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.redrive.unjournaled import verdict_without_journal
 from consumer.dlq.report import RequestHolder, RequestReport, holder_of

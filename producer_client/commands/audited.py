@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from feedback.errors import NotAvailable, SettingsError
 from feedback.settings.settings import Settings
 from feedback.sql.faults import one_line
-from feedback.sql.reading import open_reader
+from feedback.sql.read_only import open_reader
 
 TIMEOUT_S = 10.0
 

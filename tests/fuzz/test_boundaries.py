@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from consumer.dlq.decoded import decoded
-from consumer.dlq.dialects.reading import letter_of, without_own
+from consumer.dlq.dialects.letter_headers import letter_of, without_own
 from consumer.dlq.exporting import row_of
 from consumer.dlq.letter_state import LetterState
 from consumer.features.retries import headers as retries

@@ -13,7 +13,7 @@ import click
 
 from consumer.dlq.list_hints import MOST_LINES, asked_anew_lines
 from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, left_in_words, refused
-from consumer.dlq.redrive.session import STOPPED, Ending, redrives_of
+from consumer.dlq.redrive.redrive_session import STOPPED, Ending, redrives_of
 from consumer.dlq.redrive.unjournaled import GO_ON
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.redrive.redrive_row import CANCELLED, RUNNING, Redrive

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from consumer.dlq.letter import Letter
+from consumer.dlq.letter_reader import LetterPage, LetterReader
 from consumer.dlq.listing import Advance
-from consumer.dlq.reading import LetterPage, LetterReader
 from consumer.dlq.redrive.batch_sender import (
     BatchSender,
     Ready,
@@ -31,7 +31,6 @@ from consumer.dlq.redrive.batch_sender import (
     Reopened,
     SentBatch,
 )
-from consumer.dlq.redrive.plan import RedrivePlan, chunk_size
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay, Progress
 from consumer.dlq.redrive.record import (
     RedriveRecord,
@@ -40,6 +39,7 @@ from consumer.dlq.redrive.record import (
     candidate_of,
     sending_of,
 )
+from consumer.dlq.redrive.redrive_plan import RedrivePlan, chunk_size
 from consumer.features.outgoing.record_writer import Writer
 from consumer.journal.redrive.redrive_row import Redrive, RedriveStopped
 from consumer.journal.redrive.redrive_rule import Redrivable

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
-from consumer.dlq.dialects.reading import without_own
+from consumer.dlq.dialects.letter_headers import without_own
 from consumer.dlq.letter import Dialect, Letter
 from consumer.features.retries.headers import DUE, GENERATION
 from consumer.journal.records import Row

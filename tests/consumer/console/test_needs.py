@@ -15,8 +15,8 @@ from consumer.journal.doubts import NOTHING_UNSWEPT, UnsweptClaims, UnsweptFound
 from consumer.journal.pauses import PauseRow
 from consumer.journal.redrive.later_successes import NOTHING_LATER
 from consumer.journal.workers import HeldClaims
-from consumer.ops.workers.reading import WorkersFound
 from consumer.ops.workers.workers import SeenHeartbeat, WorkerLoad, WorkerRow, WorkerState
+from consumer.ops.workers.workers_reading import WorkersFound
 
 AT = 1_700_000_000_000
 

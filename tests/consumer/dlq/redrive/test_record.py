@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.dlq.dialects.reading import letter_of
+from consumer.dlq.dialects.letter_headers import letter_of
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Dialect, Letter
-from consumer.dlq.redrive.plan import RedrivePlan, Setting, chunk_size
 from consumer.dlq.redrive.record import attempt_of, candidate_of, sending_of, sent_by
+from consumer.dlq.redrive.redrive_plan import RedrivePlan, Setting, chunk_size
 from consumer.features.dead_letters.letter import headers_of
 from consumer.journal.records import Row
 from consumer.journal.redrive.redrive_rule import Redrivable

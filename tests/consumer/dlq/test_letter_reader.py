@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from consumer.dlq.letter import Dialect
-from consumer.dlq.reading import CLOCKS_APART_MS, LetterReader
+from consumer.dlq.letter_reader import CLOCKS_APART_MS, LetterReader
 from feedback.errors import NotAvailable
 from feedback.settings.settings import KafkaSection
 from tests.consumer.dlq.letters import SAMPLES_AGE_MS, of_group, write

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from consumer.dlq.dialects.table import FORMATS, HeaderFormat
+from consumer.dlq.dialects.header_formats import FORMATS, HeaderFormat
 from consumer.dlq.letter import Dialect, Failure, Letter, Original
 from feedback.errors import InvalidMessage
 from feedback.records.dead_letters import DLQ_REQUEST_ID

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from consumer.dlq.dialects.reading import letter_of
+from consumer.dlq.dialects.letter_headers import letter_of
 from consumer.dlq.letter import Letter
 from consumer.journal.lookup import Lookup
 from feedback.errors import NotAvailable

@@ -10,7 +10,7 @@ import pytest
 
 from consumer.handlers.backoff import Tiers
 from consumer.handlers.declaration import DeliveryKind
-from consumer.ops.topics import READS, WRITES, NeededTopic, fault_of, needed_topics
+from consumer.ops.needed_topics import READS, WRITES, NeededTopic, fault_of, needed_topics
 from feedback.kafka.topic_facts import TopicFacts
 from feedback.settings.settings import load
 from tests.consumer.conftest import MakeStage

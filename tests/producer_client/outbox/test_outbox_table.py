@@ -10,8 +10,8 @@ from feedback.clock import monotonic_s
 from feedback.records.envelope import Envelope, payload_sha256
 from feedback.records.stored_payload import StoredPayload
 from producer_client.outbox import writing
+from producer_client.outbox.outbox_table import KafkaPlace, OutboxTable, RowBatch
 from producer_client.outbox.row import columns_of, lane_of
-from producer_client.outbox.table import KafkaPlace, OutboxTable, RowBatch
 from producer_client.outbox.tables import RowState, lane, row
 from producer_client.submission import Prepared
 from tests.producer_client.outbox.conftest import Rows

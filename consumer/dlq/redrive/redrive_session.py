@@ -8,13 +8,13 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from consumer.dlq.letter import Letter
+from consumer.dlq.letter_reader import journaled_letters
 from consumer.dlq.list_hints import MOST_ASKED, asked_anew
-from consumer.dlq.reading import journaled_letters
 from consumer.dlq.redrive.batch_sender import opened_statuses
 from consumer.dlq.redrive.loop import How, Redriving, Tools
-from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of, mark_of
+from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.risks import Risks
 from consumer.dlq.unfinished import is_at_work, new_owner
 from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
