@@ -29,9 +29,10 @@ from consumer.journal import (
 )
 from consumer.journal.claims import takeover_rule, verdict
 from consumer.journal.claims.claiming import first_row
-from consumer.loop import mapping, sweeper, told_runs, writing
+from consumer.loop import mapping, told_runs, writing
 from consumer.loop.in_flight import InFlight
 from consumer.loop.own_runs import OwnRuns
+from consumer.loop.recovery import sweeper
 from consumer.loop.writing import Writing
 from consumer.status.liveness import Liveness
 from consumer.status.status_restore import StatusRestore

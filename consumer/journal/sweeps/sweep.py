@@ -2,7 +2,7 @@
 
 A sweep has three parts: find claims whose owner has no live lease, decide on each by the handler's
 policy, and write that under the same condition again. Here are the first and the last;
-`consumer/loop/sweeper.py` decides.
+`consumer/loop/recovery/sweeper.py` decides.
 """
 
 from __future__ import annotations

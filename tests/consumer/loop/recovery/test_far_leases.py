@@ -3,7 +3,7 @@
 import pytest
 
 from consumer.journal import FarLease
-from consumer.loop.far_leases import FarLeases
+from consumer.loop.recovery.far_leases import FarLeases
 
 pytestmark = pytest.mark.waits
 

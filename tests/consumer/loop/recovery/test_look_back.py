@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from consumer.journal.pacing import EVER_MS
-from consumer.loop.look_back import FIRST_MS, MARGIN_MS, Ages, LookBack
+from consumer.loop.recovery.look_back import FIRST_MS, MARGIN_MS, Ages, LookBack
 
 YOUNGEST_MS = 5_000
 BUDGET_S = 0.1

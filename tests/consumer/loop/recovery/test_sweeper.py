@@ -28,9 +28,9 @@ from consumer.journal import (
     pacing,
 )
 from consumer.journal.sweeps.dead_claims import Unhandled
-from consumer.loop import sweeper as module
 from consumer.loop.continuation import Continuation
-from consumer.loop.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper
+from consumer.loop.recovery import sweeper as module
+from consumer.loop.recovery.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
