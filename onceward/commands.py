@@ -13,7 +13,7 @@ from feedback.console.commands import Group
 # Name, module with its `cli`, and the line that the list of commands shows without loading it.
 ROOMS = {
     "audit": ("spark_audit.run.command_line", "Prove from the topics what became of each request."),
-    "client": ("producer_client.commands", "Send requests, follow them, send them again."),
+    "client": ("producer_client.commands.commands", "Send requests, follow them, send them again."),
     "console": ("consumer.console.commands", "Show all of it in a browser; it changes nothing."),
     "dlq": ("consumer.dlq.commands", "Show requests that failed for good, and repair them."),
     "worker": ("consumer.ops.commands", "Run requests; the journal and paused topics."),

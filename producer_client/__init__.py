@@ -3,29 +3,15 @@
 A request flows: `submission` (check, encode, name) → PENDING in Redis (`feedback.redis.store`) →
 Kafka (`feedback.kafka`) → a wait listens for its events and resends when `resending` decides so.
 
-- `client`: the user's `Client` and `Handle`; `async_client`: the same for asyncio.
-- `send_flow`: one send and one resend; `batches`: many of them. Both are coroutines, written once.
-  `send_rules`: the decisions of them; pure.
-- For threads: `sync_bridge` runs these coroutines, over the calls of `sending`; `waiter`, with
-  `timed_reads`.
-- For asyncio: `async_waiter`, and `async_kafka`, whose threads wait for Kafka in a task's
-  stead.
-- `wait_rules`: decides when a wait resends, and when it is over; pure.
-- `submission`: a request to send, made ready, and the result of its sending.
-- `resending`: decides when a waiting client or the resender sends again; pure.
-- `owner`: the process that a client belongs to.
-- `commands`, `outbox_commands`: `onceward-client`; `jsonl` reads its lines, and `watching` waits
-  for what others send again.
+- `commands/`: `onceward-client`, and its services as processes.
+- `http/`: the front door, an extra.
+- `client/`: the clients that users hold, and their waits.
+- `resender/`: requests that are lost, overdue or silent are sent again.
 - `outbox/`: requests written in the caller's own transaction, or after Kafka failed to take them.
   They stay there until a relay has sent them.
-
-The front door: `http/`, an extra; `http_commands` starts it.
-
-The resender: `resender` takes the due requests (`feedback.redis.deadlines`), `plan` decides by
-`resending`, `lanes` separate the topics, `resends` sends one batch again with the payloads that
-`payloads` finds. `lost_scan` looks for dead workers' requests in between;
-`record_search` looks in Kafka for those that a Redis brought back. `service` is the process around
-the resender and the relay.
+- `sending/`: one send, one resend, and many of them.
+- `submission`: a request to send, made ready, and the result of its sending.
+- `owner`: the process that a client belongs to.
 
 Not obvious: a send that fails for certain removes its PENDING again, so that nobody waits for a
 request that was never sent. A send of unknown outcome leaves it, because the request may yet run. A
@@ -54,8 +40,8 @@ if TYPE_CHECKING:
     from feedback.settings.settings import Settings
     from feedback.statuses import Status
     from producer_client import outbox
-    from producer_client.async_client import AsyncClient, AsyncHandle
-    from producer_client.client import Client, Handle
+    from producer_client.client.async_client import AsyncClient, AsyncHandle
+    from producer_client.client.client import Client, Handle
     from producer_client.outbox.errors import (
         NotCommitted,
         NoTransaction,
@@ -77,8 +63,8 @@ else:
             "feedback.settings.settings": ("Settings",),
             "feedback.statuses": ("Status",),
             "producer_client": ("outbox",),
-            "producer_client.async_client": ("AsyncClient", "AsyncHandle"),
-            "producer_client.client": ("Client", "Handle"),
+            "producer_client.client.async_client": ("AsyncClient", "AsyncHandle"),
+            "producer_client.client.client": ("Client", "Handle"),
             "producer_client.outbox.errors": (
                 "NoTransaction",
                 "NotCommitted",

@@ -3,7 +3,7 @@
 
 def main() -> None:
     """Run the command line."""
-    from producer_client.commands import cli
+    from producer_client.commands.commands import cli
 
     cli()
 

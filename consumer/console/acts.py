@@ -50,16 +50,16 @@ from consumer.dlq.discard_command import UNDONE_WORDS, discard_letters, undo_dis
 from consumer.dlq.filter import Filter
 from consumer.dlq.options import Given
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import RedrivePlan
-from consumer.dlq.redrive.session import asked_anew_since, begin, redrives_of, resume
+from consumer.dlq.redrive.redrive_plan import RedrivePlan
+from consumer.dlq.redrive.redrive_session import asked_anew_since, begin, redrives_of, resume
 from consumer.dlq.resolve_command import code_of, resolve_doubt, result_of
 from consumer.dlq.unfinished import is_at_work
 from consumer.journal.actions import ActionKind
 from consumer.journal.lookup import Lookup
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
-from consumer.journal.redrive_row import RUNNING
-from consumer.journal.redrive_rule import Discarded
+from consumer.journal.redrive.redrive_row import RUNNING
+from consumer.journal.redrive.redrive_rule import Discarded
 from feedback.settings.settings import Settings
 
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from consumer.console.letter_choice import CONDITIONS, LetterChoice
 from consumer.dlq.dates import Stretch
 from consumer.dlq.letter import Dialect, Failure, Letter
+from consumer.dlq.letter_reader import LetterReader
 from consumer.dlq.letter_state import UNSETTLED, LetterState, LetterStates
-from consumer.dlq.reading import LetterReader
 from consumer.dlq.tally import Bar, Histogram, message_kind
 from feedback.kafka.scan import OffsetSpans, resumed
 from feedback.kafka.values import Partition

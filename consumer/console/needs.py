@@ -17,8 +17,8 @@ from consumer.features.pausing.paused import GUARD
 from consumer.journal.doubts import UnsweptFound
 from consumer.journal.pauses import PauseRow
 from consumer.ops.workers.ages import age
-from consumer.ops.workers.reading import WorkersFound
 from consumer.ops.workers.workers import WorkerRow, WorkerState
+from consumer.ops.workers.workers_reading import WorkersFound
 from feedback.console.plurals import counted
 
 

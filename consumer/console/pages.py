@@ -33,12 +33,12 @@ from consumer.dlq.timeline import timeline_of
 from consumer.dlq.timeline_words import event_words, holder_words
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
-from consumer.journal.redrive_rule import is_discarded
+from consumer.journal.redrive.redrive_rule import is_discarded
 from consumer.journal.searching import FoundRequests, RequestQuery, Search
 from consumer.journal.topic_load import LoadsFound, TopicLoads
 from consumer.ops.outbox_counts import outbox_counts
-from consumer.ops.workers.reading import workers_of
 from consumer.ops.workers.workers import paces_of
+from consumer.ops.workers.workers_reading import workers_of
 from feedback.clock import epoch_ms
 from feedback.errors import InvalidMessage, SettingsError
 from feedback.records.envelope import Headers, check_request_id

@@ -21,11 +21,11 @@ from consumer.dlq.discard_command import discard_letters
 from consumer.dlq.letter import Letter
 from consumer.dlq.options import Given
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.progress import SENT, left_in_words, refused
+from consumer.dlq.redrive.redrive_plan import RedrivePlan
+from consumer.dlq.redrive.redrive_session import rehearse
 from consumer.dlq.redrive.risks import Risks
-from consumer.dlq.redrive.session import rehearse
-from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
 from feedback.errors import SettingsError
 from feedback.kafka.scan import OffsetSpan, OffsetSpans
 from feedback.settings.settings import Settings

@@ -29,16 +29,16 @@ from consumer.dlq.filter import Filter
 from consumer.dlq.options import AGAIN_WORDS, DISCARD_AGAIN_WORDS, UNKNOWN_WORDS, given_of
 from consumer.dlq.redrive.endings import redrive_json
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.progress import SENT
+from consumer.dlq.redrive.redrive_plan import RedrivePlan
+from consumer.dlq.redrive.redrive_session import Ending, asked_anew_since, redrives_of, stand_of
 from consumer.dlq.redrive.risks import AGAIN, UNKNOWN
-from consumer.dlq.redrive.session import Ending, asked_anew_since, redrives_of, stand_of
 from consumer.dlq.unfinished import is_at_work, unfinished_of
 from consumer.handlers.request import idempotency_key
-from consumer.journal.later_successes import SucceededLater
-from consumer.journal.redrive_row import RUNNING, Redrive
-from consumer.journal.redrive_rule import IN_WORDS, Redrivable
-from consumer.journal.reopening import replacement_id
+from consumer.journal.redrive.later_successes import SucceededLater
+from consumer.journal.redrive.redrive_row import RUNNING, Redrive
+from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
+from consumer.journal.redrive.reopening import replacement_id
 from feedback.console.printable import printable
 from feedback.errors import SettingsError
 from feedback.settings.settings import Settings

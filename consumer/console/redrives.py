@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.session import Ending
+from consumer.dlq.redrive.redrive_session import Ending
 from feedback.clock import monotonic_s
 from feedback.errors import OncewardError
 from feedback.logs import EventLog

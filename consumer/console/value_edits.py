@@ -29,12 +29,12 @@ from consumer.console.rendering import Templates
 from consumer.console.sources import all_of, source_of
 from consumer.dlq.editing import NotEditable, changes, editable, edited, value_words
 from consumer.dlq.filter import Filter
-from consumer.dlq.redrive.plan import RedrivePlan, WholeValue, json_fault
+from consumer.dlq.redrive.redrive_plan import RedrivePlan, WholeValue, json_fault
+from consumer.dlq.redrive.redrive_session import begin
 from consumer.dlq.redrive.risks import AGAIN, UNKNOWN
-from consumer.dlq.redrive.session import begin
 from consumer.dlq.report_reading import report_of
-from consumer.journal.redrive_rule import IN_WORDS, Redrivable
-from consumer.journal.resolving import Decisions
+from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
+from consumer.journal.redrive.resolving import Decisions
 from feedback.console.pasting import pasted
 from feedback.errors import NotAvailable
 from feedback.settings.settings import Settings

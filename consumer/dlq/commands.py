@@ -42,7 +42,7 @@ from consumer.dlq.show_page import VALUE_LIMIT, nothing_known, show_page
 from consumer.dlq.tally import BARS
 from consumer.dlq.timeline_page import next_lines
 from consumer.journal.doubts import NOTHING_UNSWEPT
-from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
 from feedback import __version__
 from feedback.clock import epoch_ms
 from feedback.console.commands import (

@@ -13,6 +13,7 @@ import click
 
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Letter
+from consumer.dlq.letter_reader import journaled_letters
 from consumer.dlq.listing import SeenNames
 from consumer.dlq.options import (
     DISCARD_AGAIN_WORDS,
@@ -25,7 +26,6 @@ from consumer.dlq.options import (
     require_yes,
     stopping_at_signals,
 )
-from consumer.dlq.reading import journaled_letters
 from consumer.dlq.redrive.endings import without_letter
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.progress import NO_LETTER, refused
@@ -33,7 +33,7 @@ from consumer.dlq.redrive.record import candidate_of, mark_of
 from consumer.dlq.resolve_command import opened_decisions
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.lookup import Lookup
-from consumer.journal.redrive_rule import (
+from consumer.journal.redrive.redrive_rule import (
     IN_WORDS,
     Candidate,
     Discarded,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from consumer.dlq.dates import iso
-from consumer.dlq.dialects.reading import simple_name
+from consumer.dlq.dialects.letter_headers import simple_name
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.tally import message_kind

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from consumer.dlq.letter import Dialect, Letter
 from consumer.journal.actions import Action
-from consumer.journal.beside import is_beside, is_closed_beside
 from consumer.journal.lookup import Lookup
 from consumer.journal.records import JournalState, Row
-from consumer.journal.redrive_rule import is_discarded, shown_generation
+from consumer.journal.redrive.other_system import is_beside, is_closed_beside
+from consumer.journal.redrive.redrive_rule import is_discarded, shown_generation
 
 
 class LetterState(StrEnum):

@@ -12,8 +12,8 @@ from consumer.dlq.letter_state import LetterStanding
 from consumer.dlq.tally import Tally
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.doubts import NOTHING_UNSWEPT, UnsweptFound
-from consumer.journal.later_successes import NOTHING_LATER, LaterSuccesses, SucceededLater
-from consumer.journal.reopening import UnfinishedRedrive
+from consumer.journal.redrive.later_successes import NOTHING_LATER, LaterSuccesses, SucceededLater
+from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.console.printable import printable
 from feedback.settings.settings import Settings
 

@@ -10,9 +10,9 @@ from itertools import compress
 from typing import NamedTuple
 
 from consumer.dlq.letter import Letter
+from consumer.dlq.letter_reader import LetterReader, journaled_letters
 from consumer.dlq.letter_state import UNSETTLED, LetterStanding, LetterState, LetterStates
 from consumer.dlq.options import Given
-from consumer.dlq.reading import LetterReader, journaled_letters
 from consumer.dlq.tally import Tally
 from consumer.journal.lookup import Lookup
 from feedback.settings.settings import Settings

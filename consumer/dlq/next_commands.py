@@ -15,8 +15,8 @@ from consumer.dlq.letter_state import LetterState
 from consumer.dlq.report import RequestReport
 from consumer.dlq.unfinished import resume_command, unfinished_words
 from consumer.journal.records import JournalState
-from consumer.journal.redrive_rule import Redrivable
-from consumer.journal.reopening import UnfinishedRedrive
+from consumer.journal.redrive.redrive_rule import Redrivable
+from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.console.pasting import pasted
 from feedback.errors import InvalidMessage
 from feedback.records.envelope import check_request_id

@@ -9,12 +9,12 @@ from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState, is_theirs
 from consumer.handlers.request import idempotency_key
 from consumer.journal.actions import Action
-from consumer.journal.beside import has_open_failure
 from consumer.journal.lookup import LeaseRow, PastRun
 from consumer.journal.pauses import PauseRow
 from consumer.journal.records import DISOWNED, JournalState, Row
-from consumer.journal.redrive_rule import Redrivable
-from consumer.journal.reopening import UnfinishedRedrive
+from consumer.journal.redrive.other_system import has_open_failure
+from consumer.journal.redrive.redrive_rule import Redrivable
+from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.records.stored_payload import StoredPayload
 from feedback.status import FINAL, State
 from feedback.statuses import Status

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Letter
+from consumer.dlq.letter_reader import LetterReader
 from consumer.dlq.letter_state import LetterState, state_of
 from consumer.dlq.listing import Advance
 from consumer.dlq.options import Given
-from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.redrive.unjournaled import verdict_without_journal
 from consumer.dlq.report import RequestHolder, RequestReport, holder_of
@@ -21,8 +21,8 @@ from consumer.journal.actions import Action
 from consumer.journal.lookup import Lookup, PastRun
 from consumer.journal.pauses import PauseRow, Pauses
 from consumer.journal.records import Row
-from consumer.journal.redrive_rule import Redrivable, Wish, decide
-from consumer.journal.reopening import UnfinishedRedrive
+from consumer.journal.redrive.redrive_rule import Redrivable, Wish, decide
+from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.records.stored_payload import StoredPayload

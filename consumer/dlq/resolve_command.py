@@ -17,7 +17,7 @@ from consumer.dlq.options import (
 from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
 from consumer.dlq.unfinished import new_owner
 from consumer.journal.records import JournalState, Row
-from consumer.journal.resolving import RESOLVED, Decisions
+from consumer.journal.redrive.resolving import RESOLVED, Decisions
 from feedback import logs
 from feedback.console.commands import config_option, json_option, log_level_option, settings_of
 from feedback.console.contradictions import refuse_beside
@@ -50,7 +50,7 @@ def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: s
     """
     # Imported only here: the other commands do not need them.
     from consumer.features.waits.registry.registry import Registry
-    from consumer.features.waits.registry.topics import registry_rights
+    from consumer.features.waits.registry.wait_topics import registry_rights
     from consumer.journal import Journal
     from feedback.console.access import require_access, require_let_in
     from feedback.rights.looking import require_rights

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from consumer.journal.lookup import Lookup
-from consumer.journal.reopening import UnfinishedRedrive
+from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.console.plurals import counted
 from feedback.console.printable import printable
 from feedback.settings.settings import Settings

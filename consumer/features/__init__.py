@@ -2,7 +2,7 @@
 
 Each has a factory `make(core)` and one line in the list of `consumer/ops/build.py`. It returns
 `consumer.loop.feature.Feature`s, threads included, or nothing where the feature is off. A feature
-with listeners finds them by `core.made(kind)`: `outgoing/posting`, `pausing/pausing`.
+with listeners finds them by `core.made(kind)`: `outgoing/record_writer`, `pausing/pausing`.
 
 - `retries/`: failed runs that left nothing run again by themselves, later.
 - `dead_letters/` sets failed requests aside; `dead_letter_handlers/` gives them to the user's code.

@@ -3,40 +3,31 @@
 The flow: a worker's loop hands batches of claims, effects, finishes, refusals and confirmed
 statuses to `Journal.apply`, one transaction a call, and gets a verdict for each.
 
-- `journal`: the worker's object; `swept_journal`: its sweeper's part. `commits`: one call's writes,
-  in halves around an item that the database refuses. `work`: these writes, in order. `writer`:
-  the worker that writes, with its transaction.
-- `records`: arguments and results as frozen values. `verdict`: the rules of claims, pure.
-- `takeover_rule`: how a run without an end may be followed, pure; `takeover` carries it out.
-- `claiming`, `skipping` (refusals too), `finishing`: each kind of write for a batch; `claim_sql`
-  and `history` hold the statements that they share. `ordering`: who goes first of one key. Its
+- `journal`: the worker's object. `commits`: one call's writes, in halves around an item that the
+  database refuses. `work`: these writes, in order. `writer`: the worker that writes, with its
+  transaction.
+- `claims/`: who may run a request, and how a run ends.
+- `sweeps/`: rows that nobody goes on with, and old ones.
+- `losses/`: what is written again when the database or Redis has lost it.
+- `redrive/`: a person's word on failures and doubts.
+- `records`: arguments and results as frozen values.
+- `history`: reading rows, and runs that are overwritten. `ordering`: who goes first of one key. Its
   locks stand where there is no row to lock.
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
-- `restoring`: writes a worker's runs again that the database has lost.
-- `told_rule`: the new state of a row that is behind the status in Redis, pure; `catching_up` writes
-  it. `lost_rows`: its statements, and the reason that the history gives for a run that was
-  overwritten so.
-- `leases`: proof that a worker lives. `sweep`: peers settle the claims of dead workers. `pruning`:
-  deletes old rows; `forgetting`: keeps pruned requests from running again.
-- `dead_claims`: finds claims of dead workers, also those that no handler is left for.
-- `retrying`: whose next run is overdue. `pauses`: which topics the group does not run now.
+- `leases`: proof that a worker lives. `pauses`: which topics the group does not run now.
 - `waiting`: rows that wait for a record about them; `owed_rows` has its kinds.
-- `republish`: which statuses are written again to an empty Redis, and by which worker.
-- `lookup`: reading for a person: rows, their history, the actions of people (`actions`).
-- `later_successes`: requests of a failure's key that have succeeded after it.
-- `redrive_work`: redrives, begun, found, taken over (`redrive_row`), and one at work.
-  `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out, and says what
-  was taken and perhaps not sent. `resolving`: a person's decision about one request.
-  `beside`: a failure in another system of a record that has a row here, pure.
+- `open_requests`: those about which something is still to be done, apart from all that have ended.
+- `lookup`, `searching`: reading for a person: rows, their history, the actions of people
+  (`actions`).
 - `pacing`: how often a slow query runs, and how far back it looks.
-- `doubts`: the open doubts, how many, and since when.
+- `doubts`: the open doubts, how many, and since when. `topic_load`: what of a topic is claimed.
 - `workers`: the leases of a group, and the claims that a dead worker has left.
-- `standing`: the settings of a PostgreSQL, for `check`.
+- `database_settings`: those of a PostgreSQL, for `check`.
 - `transactional`: transactions of handlers, for the children.
 - `group_journal`: the base class of these objects. `session`: its connection, over `feedback/sql`.
   `errors`: the errors of a database.
-- `tables`: the tables. `state_literals`: states as partial indexes need them. `schema`: version,
-  id, `migrate`. `migrations`: Alembic's files.
+- `tables`, `wait_tables`: the tables. `state_literals`: states as partial indexes need them.
+  `schema`: version, id, `migrate`. `migrations`: Alembic's files.
 
 Decisions taken, and their cost. A batch is one statement, so a value that the database refuses
 costs the whole transaction: it is halved until the offender is alone, which takes about
@@ -55,11 +46,14 @@ Alembic has a name of its own, because a user's tables may be in the same databa
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from consumer.journal.dead_claims import Unhandled
-    from consumer.journal.errors import DataRefused, JournalUnavailable, JournalVersionError
+    from consumer.journal.errors import (
+        DataRefused,
+        JournalUnavailable,
+        JournalVersionError,
+    )
     from consumer.journal.journal import Journal
     from consumer.journal.leases import FarLease, Leases, LeaseTimes
-    from consumer.journal.pruning import PrunedRows
+    from consumer.journal.losses.told_rule import ToldRun
     from consumer.journal.records import (
         DISOWNED,
         RESULT_REFUSED,
@@ -87,7 +81,8 @@ if TYPE_CHECKING:
         VerdictKind,
     )
     from consumer.journal.schema import Migrated, migrate
-    from consumer.journal.told_rule import ToldRun
+    from consumer.journal.sweeps.dead_claims import Unhandled
+    from consumer.journal.sweeps.pruning import PrunedRows
     from consumer.journal.work import Work
 else:
     from feedback.lazy import lazy_names
@@ -96,11 +91,11 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "consumer.journal.dead_claims": ("Unhandled",),
+            "consumer.journal.sweeps.dead_claims": ("Unhandled",),
             "consumer.journal.errors": ("DataRefused", "JournalUnavailable", "JournalVersionError"),
             "consumer.journal.journal": ("Journal",),
             "consumer.journal.leases": ("FarLease", "Leases", "LeaseTimes"),
-            "consumer.journal.pruning": ("PrunedRows",),
+            "consumer.journal.sweeps.pruning": ("PrunedRows",),
             "consumer.journal.records": (
                 "DISOWNED",
                 "RESULT_REFUSED",
@@ -128,7 +123,7 @@ else:
                 "VerdictKind",
             ),
             "consumer.journal.schema": ("Migrated", "migrate"),
-            "consumer.journal.told_rule": ("ToldRun",),
+            "consumer.journal.losses.told_rule": ("ToldRun",),
             "consumer.journal.work": ("Work",),
         },
     )

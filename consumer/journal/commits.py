@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
+from consumer.journal.claims.takeover import granted_names
 from consumer.journal.errors import Contended, DataRefused
+from consumer.journal.losses.restoring import mark_unbegun
 from consumer.journal.records import (
     Applied,
     ClaimVerdict,
@@ -17,9 +19,7 @@ from consumer.journal.records import (
     TakeoverResultKind,
     VerdictKind,
 )
-from consumer.journal.restoring import mark_unbegun
 from consumer.journal.session import JournalSession
-from consumer.journal.takeover import granted_names
 from consumer.journal.work import Work
 from consumer.journal.writer import Writer
 

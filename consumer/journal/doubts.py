@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, bindparam, func, select, text, tuple_
 
 from consumer.journal import clock
-from consumer.journal.dead_claims import claimed_by_the_dead
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import row_columns
 from consumer.journal.open_requests import by_index, open_requests, require_complete
 from consumer.journal.records import DISOWNED, Row
+from consumer.journal.sweeps.dead_claims import claimed_by_the_dead
 from consumer.journal.tables import DOUBT, worker
 
 PAGE_ROWS = 1000

@@ -28,7 +28,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
-from consumer.journal.republish import turn_name
+from consumer.journal.losses.republish import turn_name
 from consumer.journal.tables import meta, worker
 from feedback.sql.inserting import insert_into
 

@@ -13,7 +13,7 @@ from consumer.journal.batch import SHAPES
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.records import Row
-from consumer.journal.reopening import UnfinishedRedrive, unfinished_redrives
+from consumer.journal.redrive.reopening import UnfinishedRedrive, unfinished_redrives
 from consumer.journal.tables import request, run, worker
 
 SAMPLE_ROWS = 1000

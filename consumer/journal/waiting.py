@@ -28,13 +28,13 @@ from sqlalchemy import (
 
 from consumer.journal import clock
 from consumer.journal.batch import RUNS, SHAPES
+from consumer.journal.claims.takeover import owner_lives
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import ROW_COLUMNS, row_columns
 from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.records import Row
-from consumer.journal.sweep import take_turn
-from consumer.journal.takeover import owner_lives
+from consumer.journal.sweeps.sweep import take_turn
 
 
 class OwedCount(NamedTuple):

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 
-from consumer.journal.catching_up import catch_up
-from consumer.journal.claiming import Claims
-from consumer.journal.finishing import finish, mark_effects, mark_published
+from consumer.journal.claims.claiming import Claims
+from consumer.journal.claims.finishing import finish, mark_effects, mark_published
+from consumer.journal.claims.skipping import refuse, skip
+from consumer.journal.claims.takeover import granted_names, take_over
+from consumer.journal.losses.catching_up import catch_up
+from consumer.journal.losses.restoring import restore
+from consumer.journal.losses.told_rule import ToldRun
 from consumer.journal.ordering import lock_keys
 from consumer.journal.records import (
     Applied,
@@ -21,10 +25,6 @@ from consumer.journal.records import (
     Skip,
     Takeover,
 )
-from consumer.journal.restoring import restore
-from consumer.journal.skipping import refuse, skip
-from consumer.journal.takeover import granted_names, take_over
-from consumer.journal.told_rule import ToldRun
 from consumer.journal.writer import Writer
 
 Name = tuple[str, int]

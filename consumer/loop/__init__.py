@@ -11,9 +11,7 @@
   one at a time. `due_quota`: how much of a busy worker goes to retries.
 - `feature` is the interface of features: a gate, a say in how a run ends, and calls that report.
   The loop holds a tuple of them and imports none. Their factories are given the `core`.
-- `sweeper` goes on with the claims of dead workers: `dead_ends` says how a dead claim ends,
-  `look_back` and `far_leases` which claims are looked at, `payload_lookup` (with `stored_record`)
-  finds the payload.
+- `recovery/`: a thread goes on with the claims of dead workers.
 - `own_runs` (with `ended_runs`) and `told_runs` compare the journal with the memory of this worker
   and the statuses in Redis, for a database that has lost commits. `lease` is the loop's view of its
   lease.

@@ -20,7 +20,7 @@ from consumer.journal import (
     TakeoverResultKind,
     VerdictKind,
 )
-from consumer.journal.verdict import is_same_request
+from consumer.journal.claims.verdict import is_same_request
 from consumer.loop import mapping
 from consumer.loop.continuation import Continuation
 from consumer.loop.feature import Feature

@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.handlers.order_keys import order_key
 from consumer.journal import Claim, Finish, Refusal, Row
-from consumer.journal.claim_sql import EXTERNAL
+from consumer.journal.claims.claim_sql import EXTERNAL
 from consumer.pool import Job, Outcome
 
 CHILD_DIED = "CHILD_DIED"

@@ -13,7 +13,8 @@ from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
 from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, ToldRun
 from consumer.loop import mapping
-from consumer.loop.dead_ends import (
+from consumer.loop.mapping import Run
+from consumer.loop.recovery.dead_ends import (
     END_LOST,
     is_about,
     plain,
@@ -22,7 +23,6 @@ from consumer.loop.dead_ends import (
     was_never_claimed,
     why_doubted,
 )
-from consumer.loop.mapping import Run
 from feedback import status
 from feedback.errors import RedisUnavailable
 from feedback.logs import EventLog

@@ -10,7 +10,7 @@ from consumer.features.collapse import collapsing
 from consumer.features.dead_letters import dead_letters
 from consumer.features.outcomes import outcomes
 from consumer.features.outcomes.outcomes import outcome_topics
-from consumer.features.pausing import watching
+from consumer.features.pausing import pause_sync
 from consumer.features.retries import retries
 from consumer.features.waits import waits
 from consumer.features.waits.private_journal import NO_JOURNAL, PrivateJournal
@@ -21,14 +21,14 @@ from consumer.intake.buffer import Buffer
 from consumer.intake.gate import Gate
 from consumer.intake.readers import readers
 from consumer.journal import Journal, Leases
-from consumer.journal.republish import Republication
+from consumer.journal.losses.republish import Republication
 from consumer.loop.core import Core
 from consumer.loop.ended_runs import LIMIT_BYTES
 from consumer.loop.feature import Feature
 from consumer.loop.limits import Limits
-from consumer.loop.payload_lookup import Revival
+from consumer.loop.recovery.payload_lookup import Revival
+from consumer.loop.recovery.sweeper import Sweeper
 from consumer.loop.scheduler import Scheduler
-from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
 from consumer.ops.health import Health, doubts
 from consumer.ops.health.pace_meter import PaceMeter
@@ -63,7 +63,7 @@ from feedback.statuses import StatusWrite
 # before the features that call them (`Core.made`): they start first, and stop last.
 FEATURES: Sequence[Callable[[Core], Sequence[Feature]]] = (
     alerts.make,
-    watching.make,
+    pause_sync.make,
     waits.make,
     dead_letters.make,
     outcomes.make,

@@ -10,17 +10,17 @@ from urllib.parse import urlsplit, urlunsplit
 
 from redis.exceptions import RedisError
 
-from consumer.features.dead_letter_handlers.topics import expected
-from consumer.features.waits.holders import faults
+from consumer.features.dead_letter_handlers.letter_topics import expected
+from consumer.features.waits.live_workers import faults
 from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.registry import HandlerRegistry
 from consumer.journal import Journal, Leases
-from consumer.journal.standing import connections, described, standing_faults
+from consumer.journal.database_settings import connections, described, standing_faults
 from consumer.ops.check_result import CheckResult
+from consumer.ops.needed_topics import needed_topics
 from consumer.ops.open_files import open_files, told
 from consumer.ops.rights.checking import look_at_rights
-from consumer.ops.topics import needed_topics
 from consumer.status.heartbeat import compare_journals, compare_timelines
 from feedback.errors import (
     ExitCode,

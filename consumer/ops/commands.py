@@ -11,11 +11,11 @@ from consumer.features.pausing.commands import COMMANDS as PAUSING
 from consumer.journal import Journal, migrate
 from consumer.ops.check import check_all
 from consumer.ops.check_result import CheckResult
+from consumer.ops.needed_topics import look_at_topics, topic_as_json, topic_as_text
 from consumer.ops.rights.checking import look_at_rights
 from consumer.ops.rights.command import rights
 from consumer.ops.rights.kafka_rights import rights_by_topic
 from consumer.ops.startup import load_registry
-from consumer.ops.topics import look_at_topics, topic_as_json, topic_as_text
 from consumer.ops.workers.command import workers
 from feedback import __version__, logs
 from feedback.console.commands import (

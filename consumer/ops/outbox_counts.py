@@ -27,7 +27,7 @@ from feedback.errors import NotAvailable
 from feedback.settings.settings import Settings
 from feedback.sql import clock
 from feedback.sql.faults import FaultKind, sort
-from feedback.sql.reading import open_reader
+from feedback.sql.read_only import open_reader
 
 # As the client makes the tables.
 VERSION = 2

@@ -7,7 +7,7 @@ import secrets
 import socket
 from collections.abc import Iterable, Sequence
 
-from consumer.features.dead_letter_handlers import topics as letters
+from consumer.features.dead_letter_handlers import letter_topics as letters
 from consumer.handlers.declaration import Handler
 from consumer.handlers.fingerprint import digest
 from consumer.handlers.registry import HandlerRegistry

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from consumer.journal import JournalUnavailable, Row
-from consumer.journal.republish import Republication, RestoreCursor, Turn
+from consumer.journal.losses.republish import Republication, RestoreCursor, Turn
 from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import RedisUnavailable

@@ -41,7 +41,7 @@ def plain_type(
 def public_name(target: str) -> str | None:
     """Return the name under which users import an object of ours; None where they cannot.
 
-    >>> public_name("producer_client.client.Client"), public_name("Client")
+    >>> public_name("producer_client.client.client.Client"), public_name("Client")
     ('onceward.Client', 'onceward.Client')
     """
     name = target.rpartition(".")[2]

@@ -14,7 +14,7 @@ A client reads the witness when it is about to raise `NotSent` for an id that it
 written again from the journal. Without a witness the group has no worker yet, or Redis was emptied
 and no worker has written a heartbeat since. Nothing in Redis tells these two apart, and a user who
 begins with an empty Redis must not get `SendUnknown` for everything. So a missing witness is no
-reason for doubt, unless the process knows better (`producer_client.sent_before`).
+reason for doubt, unless the process knows better (`producer_client.sending.sent_before`).
 """
 
 from __future__ import annotations

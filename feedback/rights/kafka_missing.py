@@ -10,8 +10,8 @@ from feedback.kafka.probes import RightsProbe
 from feedback.kafka.rights import not_to_be_made
 from feedback.kafka.topic_facts import TopicFacts, facts_of
 from feedback.rights.lines import admin_config, kafka_line
+from feedback.rights.login_names import user_of_kafka
 from feedback.rights.needed import KafkaRight, MissingRight, Resource
-from feedback.rights.places import user_of_kafka
 from feedback.settings.settings import Settings
 
 TIMEOUT_S = 5.0

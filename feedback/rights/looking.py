@@ -9,8 +9,8 @@ from functools import partial
 
 from feedback.errors import NotAvailable
 from feedback.rights.kafka_missing import missing_of_kafka
+from feedback.rights.login_names import NOBODY, database_urls, user_of_kafka
 from feedback.rights.needed import KafkaRight, MissingRight, Role
-from feedback.rights.places import NOBODY, database_urls, user_of_kafka
 from feedback.rights.redis_missing import missing_of_redis
 from feedback.rights.senders import own_topics, sending_rights
 from feedback.rights.sql_missing import missing_of_sql

@@ -8,8 +8,8 @@ from contextlib import closing
 from feedback.redis.rights import MayNotAsk, refused_commands
 from feedback.redis.server import connect
 from feedback.rights.lines import redis_line
+from feedback.rights.login_names import user_of
 from feedback.rights.needed import MissingRight, RedisRight, Role
-from feedback.rights.places import user_of
 from feedback.rights.redis_rights import redis_right
 from feedback.settings.settings import Settings
 

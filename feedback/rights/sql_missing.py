@@ -9,8 +9,8 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 
 from feedback.rights.lines import sql_line
+from feedback.rights.login_names import database_urls
 from feedback.rights.needed import MissingRight, Role, SqlRight
-from feedback.rights.places import database_urls
 from feedback.rights.sql_rights import sql_rights
 from feedback.settings.settings import Settings
 from feedback.sql.errors import DatabaseUnavailable

@@ -1,7 +1,7 @@
 """SQL: shared by all databases of ours, the journal's, the registry's and the outbox's.
 
 - `engine`: opens a database, with the settings for durability and time limits. `session`: one
-  connection that is kept open. `reading`: opens a database without writing to it.
+  connection that is kept open. `read_only`: opens a database without writing to it.
 - `keeping`: connections that the sessions of a process take from each other.
 - `bounded_connection`: a wait for PostgreSQL that ends. `clock`: the database's own.
 - `stuck_sessions`: ends sessions, and so the locks, of a process that stands still.

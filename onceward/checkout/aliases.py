@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import CodeType, ModuleType
 
-from onceward.checkout.places import room_below
+from onceward.checkout.rooms import room_below
 
 
 class AliasFinder(MetaPathFinder):

@@ -14,7 +14,7 @@ from importlib.util import decode_source
 from types import ModuleType
 from typing import Any, NoReturn
 
-from onceward.checkout.places import FACE, ROOMS, ROOT
+from onceward.checkout.rooms import FACE, ROOMS, ROOT
 from onceward.checkout.wheel_tree import NOT_INSTALLED, moved
 
 REMEDY = f"install Onceward here, by pip install {ROOT}"

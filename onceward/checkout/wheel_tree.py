@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from onceward.checkout.places import FACE, ROOMS
+from onceward.checkout.rooms import FACE, ROOMS
 
 # Beside the rooms: the settings of the build, and the texts that its metadata shows.
 SETUP = "setup.cfg"

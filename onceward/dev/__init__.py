@@ -1,10 +1,10 @@
 """`onceward dev`: servers, topics, journal, a worker and a resender by one command, for a laptop.
 
-`commands` reads the command line. `plan`, pure, decides the settings that nobody named and the
-commands that are shown. `backing` finds Kafka and Redis at the addresses of the settings, or starts
-them there with their data in `.onceward` (`claims` keeps two sessions apart). `session` runs the
-worker and the resender as processes (`member`), shows their logs (`output`), and starts the worker
-anew when a file changes.
+`commands` reads the command line. `session_plan`, pure, decides the settings that nobody named and
+the commands that are shown. `backing` finds Kafka and Redis at the addresses of the settings, or
+starts them there with their data in `.onceward` (`claims` keeps two sessions apart). `dev_session`
+runs the worker and the resender as processes (`member`), shows their logs (`output`), and starts
+the worker anew when a file changes.
 
 Decisions, and their cost:
 

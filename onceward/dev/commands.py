@@ -17,9 +17,9 @@ from feedback.errors import ExitCode
 from feedback.settings.settings import Settings, load
 from onceward.dev.backing import provide
 from onceward.dev.claims import DATA_FOLDER, claimed, make_data_folder
+from onceward.dev.dev_session import DevSession, SessionEnded, ended_by_signals
 from onceward.dev.output import OURS, say, show_if_read
-from onceward.dev.plan import SessionPlan, exports_of, first_send, module_of, plan_of
-from onceward.dev.session import DevSession, SessionEnded, ended_by_signals
+from onceward.dev.session_plan import SessionPlan, exports_of, first_send, module_of, plan_of
 
 
 @click.command()

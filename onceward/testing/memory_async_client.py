@@ -9,7 +9,7 @@ from typing import Any
 from feedback.settings.settings import Settings
 from feedback.statuses import Status
 from onceward.testing.memory_client import MemoryClient
-from producer_client.async_client import AsyncClient, AsyncHandle
+from producer_client.client.async_client import AsyncClient, AsyncHandle
 
 
 class MemoryAsyncClient(AsyncClient):

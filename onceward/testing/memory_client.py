@@ -20,10 +20,10 @@ from onceward.testing.bench_outcome import NotReal
 from onceward.testing.memory import memory_store
 from onceward.testing.real.switch import real_servers
 from onceward.testing.told import StatusRefused, told
-from producer_client.client import Client, schema_of
-from producer_client.sending import BlockingSends
-from producer_client.sent_before import SentBefore
-from producer_client.wait_rules import AnyHandle, WaitedRequest, end_of
+from producer_client.client.client import Client, schema_of
+from producer_client.client.wait_rules import AnyHandle, WaitedRequest, end_of
+from producer_client.sending.blocking_sends import BlockingSends
+from producer_client.sending.sent_before import SentBefore
 
 
 @dataclass(frozen=True, slots=True)

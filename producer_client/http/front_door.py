@@ -18,7 +18,7 @@ from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status
-from producer_client.async_client import AsyncClient, AsyncHandle
+from producer_client.client.async_client import AsyncClient, AsyncHandle
 from producer_client.http import problems
 from producer_client.http.answers import HttpAnswer
 from producer_client.http.callers import Caller

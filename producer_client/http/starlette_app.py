@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from producer_client.async_client import AsyncClient
+from producer_client.client.async_client import AsyncClient
 from producer_client.http import problems
 from producer_client.http.answers import HttpAnswer
 from producer_client.http.callers import Authentication, Caller, recognise

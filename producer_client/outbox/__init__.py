@@ -13,9 +13,9 @@ relay: lane taken ─▶ PENDING, payload, deadline (Redis) ─▶ Kafka ─▶ 
   a server again that was away.
 - `tables`, `schema`: the tables, and their versions; `sql_texts`: the same for Django's migration,
   which is `onceward.django`. `row`: a request as a row. `faults`, `errors`.
-- `relay`: the loop; `table` its rows and lanes, by `lane_statements`. `row_pending` writes PENDING,
-  `relay_batch` sends a batch, `cooldown` remembers topics that are away, `change_listener` wakes
-  it, `metrics` counts.
+- `relay`: the loop; `outbox_table` its rows and lanes, by `lane_statements`. `row_pending` writes
+  PENDING, `relay_batch` sends a batch, `cooldown` remembers topics that are away, `change_listener`
+  wakes it, `metrics` counts.
 - `parked`: parked rows for a person; `outbox_commands`, one room up.
 
 | the process that dies, and when | the state then | the next step |

@@ -42,10 +42,10 @@ from producer_client.outbox import writing
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.errors import OutboxForbidden, OutboxUnavailable
 from producer_client.outbox.row_writer import RowWriter, Uncommitted
-from producer_client.send_flow import SendFlow, ending_of
-from producer_client.send_rules import made_unknown
+from producer_client.sending.send_flow import SendFlow, ending_of
+from producer_client.sending.send_rules import made_unknown
+from producer_client.sending.sync_bridge import OnItsWay
 from producer_client.submission import Prepared
-from producer_client.sync_bridge import OnItsWay
 
 log = EventLog("onceward.client")
 

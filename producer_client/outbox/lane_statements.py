@@ -1,4 +1,4 @@
-"""The statements of `table`: of rows that wait in lanes, and of their ends."""
+"""The statements of `outbox_table`: of rows that wait in lanes, and of their ends."""
 
 from __future__ import annotations
 

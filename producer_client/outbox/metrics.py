@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 
 from feedback.clock import monotonic_s
 from feedback.web.page_server import Answer, Pages
-from producer_client.outbox.table import OutboxState
+from producer_client.outbox.outbox_table import OutboxState
 
 
 class RelayMetrics:

@@ -1,10 +1,11 @@
 """The relay: sends the rows of the outbox, in order per key, however often it is killed.
 
-Theory of operation. A turn takes free lanes that have rows (`table`), writes PENDING and hands the
-rows to Kafka (`relay_batch`). It settles the rows that Kafka has acknowledged: they are marked, and
-the lanes are released. Two batches are under way at a time, so that the database works while Kafka
-does. There are more when Kafka is slow over one topic, so that others do not wait for it. All its
-state lies in the database: a relay that is killed leaves rows that wait and lanes whose lease ends.
+Theory of operation. A turn takes free lanes that have rows (`outbox_table`), writes PENDING and
+hands the rows to Kafka (`relay_batch`). It settles the rows that Kafka has acknowledged: they are
+marked, and the lanes are released. Two batches are under way at a time, so that the database works
+while Kafka does. There are more when Kafka is slow over one topic, so that others do not wait for
+it. All its state lies in the database: a relay that is killed leaves rows that wait and lanes whose
+lease ends.
 
 No outage ends it: it waits, logs that once, and goes on. While Redis is away nothing is sent: a
 request that Redis does not know has no resender, and would be lost with the worker that takes it.
@@ -30,9 +31,9 @@ from producer_client.outbox.change_listener import Waker, waker
 from producer_client.outbox.cooldown import Cooldowns
 from producer_client.outbox.errors import OutboxUnavailable, OutboxVersionError
 from producer_client.outbox.metrics import NO_METRICS, RelayMetrics
+from producer_client.outbox.outbox_table import OutboxTable, RowBatch
 from producer_client.outbox.relay_batch import Landed, RelayBatch, RelaySender
 from producer_client.outbox.row_pending import PendingWriter
-from producer_client.outbox.table import OutboxTable, RowBatch
 
 log = EventLog("onceward.relay")
 

@@ -29,9 +29,9 @@ from feedback.kafka.send_errors import (
 )
 from feedback.kafka.sending import OrderedSender, PendingRecord
 from feedback.records.envelope import encode_headers
+from producer_client.outbox.outbox_table import KafkaPlace, RowBatch
 from producer_client.outbox.row import WaitingRow
 from producer_client.outbox.row_pending import PendingWriter, RowStep, ToldRow
-from producer_client.outbox.table import KafkaPlace, RowBatch
 from producer_client.submission import Prepared
 
 NOWHERE = KafkaPlace(None, None)

@@ -17,8 +17,8 @@ from feedback.redis.store import StatusStore
 from feedback.status import FINAL, RefusalReason, State
 from feedback.statuses import Refused, Status
 from producer_client.outbox.row import WaitingRow
-from producer_client.resending import is_own_end, reopens
-from producer_client.send_rules import pending_write
+from producer_client.sending.resending import is_own_end, reopens
+from producer_client.sending.send_rules import pending_write
 from producer_client.submission import Prepared
 
 MISMATCH = "PAYLOAD_MISMATCH: the id is taken by another key, value or topic"

@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from feedback.errors import NotAvailable, SettingsError
 from feedback.sql.faults import one_line, sort
-from feedback.sql.reading import open_reader
+from feedback.sql.read_only import open_reader
 from feedback.sql.rights import note_hidden_schema
 from spark_audit.spark import explained
 

@@ -24,7 +24,7 @@ from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.statuses import StatusWrite
-from producer_client.send_rules import pending_write
+from producer_client.sending.send_rules import pending_write
 from producer_client.submission import Prepared, Submission, prepare
 from tests.bench.launching import ROOT
 from tests.bench.rows import write_json

@@ -46,7 +46,7 @@ def clients_clock(scene: Scene) -> list[Figure]:
 def _clients_off_by(seconds: float) -> Iterator[None]:
     # The clients are in this process, and nothing else that reads the clock is.
     off_ms = int(seconds * 1000)
-    with patch("producer_client.send_flow.epoch_ms", lambda: epoch_ms() + off_ms):
+    with patch("producer_client.sending.send_flow.epoch_ms", lambda: epoch_ms() + off_ms):
         yield
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import consumer.dlq.commands
 import consumer.ops.commands
-import producer_client.commands
+import producer_client.commands.commands
 import spark_audit.run.commands
 from feedback.errors import ExitCode
 from feedback.settings.settings import Settings
@@ -28,7 +28,7 @@ EXPOSURE_LIMIT = 20
 COMMAND_LIMIT_S = 60.0
 COMMANDS: dict[str, click.Group] = {
     "onceward-worker": consumer.ops.commands.cli,
-    "onceward-client": producer_client.commands.cli,
+    "onceward-client": producer_client.commands.commands.cli,
     "onceward-audit": spark_audit.run.commands.cli,
     "onceward-dlq": consumer.dlq.commands.cli,
 }

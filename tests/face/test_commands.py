@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import consumer.console.commands
 import consumer.dlq.commands
 import consumer.ops.commands
-import producer_client.commands
+import producer_client.commands.commands
 import spark_audit.run.commands
 from feedback.errors import ExitCode
 from onceward.commands import OWN, ROOMS, cli
@@ -18,7 +18,7 @@ from tests.face.conftest import ROOT
 
 GROUPS = {
     "audit": spark_audit.run.commands.cli,
-    "client": producer_client.commands.cli,
+    "client": producer_client.commands.commands.cli,
     "console": consumer.console.commands.cli,
     "dlq": consumer.dlq.commands.cli,
     "worker": consumer.ops.commands.cli,

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import consumer.dlq.commands
 import consumer.ops.commands
-import producer_client.commands
+import producer_client.commands.commands
 import spark_audit.run.command_line
 from feedback.errors import ExitCode
 from onceward.commands import cli
@@ -18,7 +18,12 @@ SCRIPTS = [
     ("onceward", cli, "onceward dlq redr", {"redrive", "redrives"}),
     ("onceward", cli, "onceward worker run --conf", {"--config"}),
     ("onceward-worker", consumer.ops.commands.cli, "onceward-worker pau", {"pause", "paused"}),
-    ("onceward-client", producer_client.commands.cli, "onceward-client s", {"send", "status"}),
+    (
+        "onceward-client",
+        producer_client.commands.commands.cli,
+        "onceward-client s",
+        {"send", "status"},
+    ),
     ("onceward-dlq", consumer.dlq.commands.cli, "onceward-dlq dis", {"discard"}),
     ("onceward-audit", spark_audit.run.command_line.cli, "onceward-audit rep", {"report"}),
 ]

@@ -96,6 +96,6 @@ def test_who_uses_no_client_loads_none_of_its_libraries(program: str) -> None:
 
 def test_a_client_for_threads_loads_nothing_of_ours_for_asyncio() -> None:
     loaded = loaded_by("from onceward import Client, Handle, RedisUnavailable, handler")
-    assert "producer_client.client" in loaded
-    assert not {"producer_client.async_client", "feedback.redis.async_store"} & loaded
+    assert "producer_client.client.client" in loaded
+    assert not {"producer_client.client.async_client", "feedback.redis.async_store"} & loaded
     assert "sqlalchemy" not in loaded

@@ -6,7 +6,7 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from redis import Redis
 
-from onceward.dev.plan import KAFKA, REDIS
+from onceward.dev.session_plan import KAFKA, REDIS
 from tests.face.test_testing import EXAMPLES
 from tests.stack import Servers
 

@@ -16,11 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from consumer.dlq.decoded import decoded
-from consumer.dlq.dialects.reading import letter_of, without_own
+from consumer.dlq.dialects.letter_headers import letter_of, without_own
 from consumer.dlq.exporting import row_of
 from consumer.dlq.letter_state import LetterState
 from consumer.features.retries import headers as retries
-from consumer.features.waits import record as waits
+from consumer.features.waits import wait_record as waits
 from consumer.handlers.backoff import Tiers
 from consumer.pool.frames import Decoder, MalformedFrame, encode
 from consumer.pool.wire import unpack_report
@@ -30,7 +30,7 @@ from feedback.records.envelope import MAX_ATTEMPT, MAX_EPOCH_MS, Record, decode_
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import load
 from feedback.statuses import decode_hash, status_of
-from producer_client.jsonl import BadLine, read_submissions
+from producer_client.commands.jsonl import BadLine, read_submissions
 from producer_client.submission import prepare
 from tests.consumer.samples import payments
 

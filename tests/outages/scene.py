@@ -12,7 +12,7 @@ import psutil
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, SendUnknown
 from feedback.status import State
-from producer_client.client import Handle
+from producer_client.client.client import Handle
 from tests.consumer.running import RunningWorker
 from tests.consumer.stage import Stage
 from tests.eventually import eventually

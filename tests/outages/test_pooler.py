@@ -19,9 +19,9 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import load
 from producer_client.outbox import migrate as migrate_outbox
 from producer_client.outbox.fallback import Fallback
-from producer_client.outbox.table import KafkaPlace, OutboxTable
+from producer_client.outbox.outbox_table import KafkaPlace, OutboxTable
+from producer_client.sending.sync_bridge import at_once
 from producer_client.submission import Prepared
-from producer_client.sync_bridge import at_once
 from tests.consumer.journal.samples import claim, finish, kinds, new_id
 from tests.stack.pgbouncer import pooler
 from tests.stack.postgres import dsn

@@ -41,7 +41,12 @@ def test_what_comes_after_the_last_line_comes_as_in_its_own_process() -> None:
 def test_it_has_what_a_worker_and_the_other_commands_run_on() -> None:
     argv = (sys.executable, "-m", "tests.preloaded.modules")
     modules = set(preloaded.run(argv, environ=PRELOADED, timeout_s=LIMIT_S).stdout.split())
-    assert modules >= {"consumer.ops.service", "consumer.dlq", "producer_client.service", "psycopg"}
+    assert modules >= {
+        "consumer.ops.service",
+        "consumer.dlq",
+        "producer_client.commands.service",
+        "psycopg",
+    }
 
 
 def waiting(tmp_path: Path) -> Forked:

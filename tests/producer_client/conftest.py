@@ -17,7 +17,7 @@ from tests.kit.settings import environment as without_settings
 from tests.left_open import left_open
 from tests.producer_client.acting import Worker
 from tests.producer_client.blocking import BlockingClient
-from tests.producer_client.commands import Done, Run, run_apart, run_here
+from tests.producer_client.programs import Done, Run, run_apart, run_here
 from tests.producer_client.records import records_of
 from tests.stack import Servers
 

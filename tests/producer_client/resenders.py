@@ -11,8 +11,8 @@ from feedback.clock import epoch_ms
 from feedback.records.envelope import Record, decode_headers
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
-from producer_client.resender import Resender
-from producer_client.resends import Resent
+from producer_client.resender.resender import Resender
+from producer_client.resender.resends import Resent
 from tests.eventually import HANG_S, eventually
 from tests.kit.program import StartedProgram
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from producer_client import AsyncClient, Client
-from producer_client.commands import cli
+from producer_client.commands.commands import cli
 from tests.documents import documents, examples
 
 EXAMPLES = {

@@ -10,8 +10,8 @@ from feedback.records.envelope import REQUEST_ID, payload_sha256
 from feedback.records.stored_payload import StoredPayload
 from feedback.status import FINAL, State
 from feedback.statuses import Status
-from producer_client.resending import ClientStep, next_step
-from producer_client.sending import BlockingSends
+from producer_client.sending.blocking_sends import BlockingSends
+from producer_client.sending.resending import ClientStep, next_step
 from producer_client.submission import Submission
 from tests.simulation.clock import Face
 from tests.simulation.links import SimulatedSender

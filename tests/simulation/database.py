@@ -34,13 +34,10 @@ from consumer.journal import (
     VerdictKind,
     Work,
 )
-from consumer.journal.claiming import first_row, turns
-from consumer.journal.forgetting import as_forgotten, is_forgotten
-from consumer.journal.lost_rows import Followed, why_followed
-from consumer.journal.records import DEADLINE_OVER, KeyHolder, over_message
-from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
-from consumer.journal.told_rule import catch_up_with
-from consumer.journal.verdict import (
+from consumer.journal.claims.claiming import first_row, turns
+from consumer.journal.claims.forgetting import as_forgotten, is_forgotten
+from consumer.journal.claims.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
+from consumer.journal.claims.verdict import (
     EXPIRED,
     FORGOTTEN,
     HELD,
@@ -55,6 +52,9 @@ from consumer.journal.verdict import (
     is_same_request,
     resolution,
 )
+from consumer.journal.losses.lost_rows import Followed, why_followed
+from consumer.journal.losses.told_rule import catch_up_with
+from consumer.journal.records import DEADLINE_OVER, KeyHolder, over_message
 from tests.simulation.peers import Peers
 
 Name = tuple[str, int]

@@ -20,8 +20,8 @@ from consumer.journal import (
     Unhandled,
     Work,
 )
+from consumer.journal.losses.republish import Page, RestoreCursor, Turn
 from consumer.journal.pacing import EVER_MS
-from consumer.journal.republish import Page, RestoreCursor, Turn
 from feedback.status import State
 from tests.simulation.processes import Process
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from consumer.journal import DISOWNED, DeadEnd, FarLease, JournalState, Row, Unhandled
-from consumer.journal.lost_rows import why_followed
+from consumer.journal.losses.lost_rows import why_followed
+from consumer.journal.losses.republish import RestoreTurn, Turn
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.records import DEADLINE_OVER, WORKER_DIED, over_message
-from consumer.journal.republish import RestoreTurn, Turn
 from tests.simulation.pruning import Pruning
 from tests.simulation.tables import Change
 
 
 class Peers(Pruning):
-    """The statements of `consumer.journal.sweep` and `republish`, with their conditions."""
+    """The statements of `sweeps.sweep` and `losses.republish`, with their conditions."""
 
     def __init__(self, now_ms: Callable[[], int], on_change: Callable[[Change], None]) -> None:
         super().__init__(now_ms, on_change)

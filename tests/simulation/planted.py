@@ -26,13 +26,13 @@ from consumer.journal import (
     Row,
     ToldRun,
     VerdictKind,
-    takeover_rule,
-    verdict,
 )
-from consumer.journal.claiming import first_row
-from consumer.loop import mapping, sweeper, told_runs, writing
+from consumer.journal.claims import takeover_rule, verdict
+from consumer.journal.claims.claiming import first_row
+from consumer.loop import mapping, told_runs, writing
 from consumer.loop.in_flight import InFlight
 from consumer.loop.own_runs import OwnRuns
+from consumer.loop.recovery import sweeper
 from consumer.loop.writing import Writing
 from consumer.status.liveness import Liveness
 from consumer.status.status_restore import StatusRestore
@@ -45,9 +45,10 @@ from feedback.redis.deadlines import Taken
 from feedback.status import State as Told
 from feedback.status import Stored, Write, judge
 from feedback.statuses import Status
-from producer_client import plan, send_flow, send_rules
-from producer_client.resending import SeenRequest
-from producer_client.send_flow import SendFlow
+from producer_client.resender import resend_plan
+from producer_client.sending import send_flow, send_rules
+from producer_client.sending.resending import SeenRequest
+from producer_client.sending.send_flow import SendFlow
 from producer_client.submission import Prepared
 from tests.simulation import database, redis
 from tests.simulation.database import Database
@@ -194,7 +195,7 @@ def _other_payload(stored: Stored, write: Write) -> bool:
     return write.payload_sha256 != stored.payload_sha256
 
 
-_seen = plan._seen
+_seen = resend_plan._seen
 
 
 def _whenever_it_was_told(status: Status, taken: Taken) -> SeenRequest:
@@ -279,7 +280,7 @@ ALSO_PLANTED = (
     Planted(
         "NotSent of what an older Redis brings back",
         (
-            (plan, "_seen", _whenever_it_was_told),
+            (resend_plan, "_seen", _whenever_it_was_told),
             (RedisServer, "is_from_before", _whenever_it_was_written),
         ),
     ),

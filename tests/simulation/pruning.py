@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from consumer.journal import Claim, Row
-from consumer.journal.forgetting import MESSAGE, PruneMark, is_forgotten
-from consumer.journal.pruning import PRUNED_STATES
+from consumer.journal.claims.forgetting import MESSAGE, PruneMark, is_forgotten
 from consumer.journal.records import FORGOTTEN, JournalState
+from consumer.journal.sweeps.pruning import PRUNED_STATES
 from tests.simulation.tables import Tables
 
 
 class Pruning(Tables):
-    """The statements of `consumer.journal.pruning` and `forgetting`, with their conditions."""
+    """The statements of `sweeps.pruning` and `claims.forgetting`, with their conditions."""
 
     def prunable(self, retention_ms: int) -> list[Row]:
         """Return what ended, and whose deadline was over, so long ago."""

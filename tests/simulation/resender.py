@@ -14,9 +14,9 @@ from feedback.records.envelope import Record
 from feedback.redis.deadlines import Taken
 from feedback.status import FINAL, State
 from feedback.statuses import Status
-from producer_client.payloads import Found, PayloadFinder
-from producer_client.plan import plan_of
-from producer_client.resends import ResendBatch, Resends
+from producer_client.resender.payloads import Found, PayloadFinder
+from producer_client.resender.resend_plan import plan_of
+from producer_client.resender.resends import ResendBatch, Resends
 from tests.simulation.clients import Sender
 from tests.simulation.clock import Face
 from tests.simulation.kafka import request_id_of

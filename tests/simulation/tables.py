@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from consumer.journal import Row
-from consumer.journal.forgetting import PruneMark
+from consumer.journal.claims.forgetting import PruneMark
 
 
 class Run(NamedTuple):

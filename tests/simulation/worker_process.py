@@ -13,9 +13,9 @@ from consumer.intake.context import IntakeContext
 from consumer.intake.intake import Intake
 from consumer.journal import JournalUnavailable, Row
 from consumer.loop.limits import Limits
-from consumer.loop.payload_lookup import Revival
+from consumer.loop.recovery.payload_lookup import Revival
+from consumer.loop.recovery.sweeper import Sweeper
 from consumer.loop.scheduler import Scheduler
-from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
 from consumer.status.availability import ServerOutage
 from consumer.status.heartbeat import Heartbeat

@@ -1,7 +1,7 @@
 """The failure in a dead letter's headers, in each dialect found in the wild. Pure.
 
-`table` has the header names of each dialect, in the order in which they are tried; `reading` makes
-a letter by it, from the headers of a record.
+`header_formats` has the header names of each dialect, in the order in which they are tried;
+`letter_headers` makes a letter by it, from the headers of a record.
 
 A header may come several times. For the origin of the record the first one counts, for the failure
 the last one (docs: Kafka records). SmallRye writes its own headers before the others, so there the

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from consumer.dlq.letter import Letter
 from consumer.dlq.redrive.record import RedriveRecord
-from consumer.features.outgoing.posting import Writer
+from consumer.features.outgoing.record_writer import Writer
 from consumer.journal.records import Published, Row
 from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s

@@ -25,9 +25,9 @@ from consumer.dlq.options import (
 )
 from consumer.dlq.redrive.endings import cancel, later_lines, print_ending, redrives, risk_lines
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting, WholeValue
 from consumer.dlq.redrive.progress import SENT
-from consumer.dlq.redrive.session import (
+from consumer.dlq.redrive.redrive_plan import MAX_REDRIVES, RedrivePlan, Setting, WholeValue
+from consumer.dlq.redrive.redrive_session import (
     Ending,
     asked_anew_since,
     begin,
@@ -35,7 +35,7 @@ from consumer.dlq.redrive.session import (
     resume,
 )
 from consumer.dlq.redrive.unjournaled import send_back
-from consumer.journal.later_successes import SucceededLater
+from consumer.journal.redrive.later_successes import SucceededLater
 from feedback.console.commands import (
     JOURNALED,
     OF_A_GROUP,

@@ -13,12 +13,12 @@ import click
 
 from consumer.dlq.list_hints import MOST_LINES, asked_anew_lines
 from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, left_in_words, refused
-from consumer.dlq.redrive.session import STOPPED, Ending, redrives_of
+from consumer.dlq.redrive.redrive_session import STOPPED, Ending, redrives_of
 from consumer.dlq.redrive.unjournaled import GO_ON
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
-from consumer.journal.redrive_row import CANCELLED, RUNNING, Redrive
-from consumer.journal.redrive_rule import Redrivable
-from consumer.journal.reopening import UnfinishedRedrive
+from consumer.journal.redrive.redrive_row import CANCELLED, RUNNING, Redrive
+from consumer.journal.redrive.redrive_rule import Redrivable
+from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.plurals import counted
 from feedback.console.printable import printable

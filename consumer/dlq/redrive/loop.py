@@ -8,7 +8,7 @@ letters ─▶ chosen ─▶ reopen, save (journal) ─▶ PENDING (Redis) ─�
 There is one batch of letters at each stage, so memory does not grow with their number. If the
 process dies at any point, the redrive goes on where it was saved. The journal names the requests
 that were reopened since; their records stand in the topics behind the marks, or were not sent (see
-`consumer/journal/redrive_work.py`). Each reopening saves the progress before it in its own
+`consumer/journal/redrive/redrive_work.py`). Each reopening saves the progress before it in its own
 transaction.
 """
 
@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from consumer.dlq.letter import Letter
+from consumer.dlq.letter_reader import LetterPage, LetterReader
 from consumer.dlq.listing import Advance
-from consumer.dlq.reading import LetterPage, LetterReader
 from consumer.dlq.redrive.batch_sender import (
     BatchSender,
     Ready,
@@ -31,7 +31,6 @@ from consumer.dlq.redrive.batch_sender import (
     Reopened,
     SentBatch,
 )
-from consumer.dlq.redrive.plan import RedrivePlan, chunk_size
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay, Progress
 from consumer.dlq.redrive.record import (
     RedriveRecord,
@@ -40,11 +39,12 @@ from consumer.dlq.redrive.record import (
     candidate_of,
     sending_of,
 )
-from consumer.features.outgoing.posting import Writer
-from consumer.journal.redrive_row import Redrive, RedriveStopped
-from consumer.journal.redrive_rule import Redrivable
-from consumer.journal.redrive_work import RedriveWork
-from consumer.journal.reopening import TO_SEND, RedriveVerdict
+from consumer.dlq.redrive.redrive_plan import RedrivePlan, chunk_size
+from consumer.features.outgoing.record_writer import Writer
+from consumer.journal.redrive.redrive_row import Redrive, RedriveStopped
+from consumer.journal.redrive.redrive_rule import Redrivable
+from consumer.journal.redrive.redrive_work import RedriveWork
+from consumer.journal.redrive.reopening import TO_SEND, RedriveVerdict
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.outgoing import RecordRefused

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from consumer.journal.records import Published
-from consumer.journal.redrive_row import Offsets, Place, Redrive, SoFar
-from consumer.journal.redrive_rule import IN_WORDS, Redrivable
+from consumer.journal.redrive.redrive_row import Offsets, Place, Redrive, SoFar
+from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
 
 READ, CHOSEN, SENT, NO_LETTER = "read", "chosen", "sent", "no_letter"
 

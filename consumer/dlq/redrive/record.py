@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
-from consumer.dlq.dialects.reading import without_own
+from consumer.dlq.dialects.letter_headers import without_own
 from consumer.dlq.letter import Dialect, Letter
 from consumer.features.retries.headers import DUE, GENERATION
 from consumer.journal.records import Row
-from consumer.journal.redrive_rule import Candidate
-from consumer.journal.reopening import replacement_id
+from consumer.journal.redrive.redrive_rule import Candidate
+from consumer.journal.redrive.reopening import replacement_id
 from feedback.clock import monotonic_s
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.scan import KafkaScan, OffsetSpan

@@ -13,17 +13,17 @@ from contextlib import ExitStack, closing
 from typing import NamedTuple
 
 from consumer.dlq.letter import Dialect, Letter
+from consumer.dlq.letter_reader import CLOCKS_APART_MS, LetterReader
 from consumer.dlq.listing import SeenNames
-from consumer.dlq.reading import CLOCKS_APART_MS, LetterReader
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, chunk_size
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import attempt_of, sending_of
+from consumer.dlq.redrive.redrive_plan import MAX_REDRIVES, RedrivePlan, chunk_size
+from consumer.dlq.redrive.redrive_session import REHEARSED, STOPPED, Ending
 from consumer.dlq.redrive.risks import Risks
 from consumer.dlq.redrive.sent_traces import SentTraces
-from consumer.dlq.redrive.session import REHEARSED, STOPPED, Ending
-from consumer.journal.redrive_row import DONE
-from consumer.journal.redrive_rule import Redrivable
+from consumer.journal.redrive.redrive_row import DONE
+from consumer.journal.redrive.redrive_rule import Redrivable
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.outgoing import Outgoing, RecordRefused

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from consumer.features.alerts.grouping import Alert, AlertKind, Event, Grouping
 from consumer.features.alerts.message import AlertSender, Outlet
-from consumer.features.outgoing.posting import DEAD_LETTERS, OutgoingListener
+from consumer.features.outgoing.record_writer import DEAD_LETTERS, OutgoingListener
 from consumer.features.pausing.pausing import PauseListener
 from consumer.journal.records import Row
 from consumer.loop.core import Core

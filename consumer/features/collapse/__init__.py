@@ -10,7 +10,7 @@ def recalculate(request): ...
 - `consumer/pool/predicates.py` asks the user's function, in the child.
 - `consumer/loop/order/key_queues.py` gathers: of such a handler a request waits in its queue for
   others, until none has come for `QUIET_S`, at most `GATHER_S` after the first.
-- `consumer/journal/skipping.py` writes the rows: SKIPPED, with the request that ran in `by`.
+- `consumer/journal/claims/skipping.py` writes the rows: SKIPPED, with the request that ran in `by`.
 
 The way of a round. All requests of such a topic go from the buffer into its queues, whether slots
 are free or not. The first of a queue is claimed like any request and given to a child. It stands in

@@ -13,8 +13,8 @@ def file_ticket(request: Request) -> None:
 A letter that is handled is a request like any other: read from `<topic>.<group>.dlq`, committed,
 claimed, run at most once. `on_error` is the meaning of an error of the handler. `declaring` has its
 options and its topic once the group is known. `Endless` says how long it waits for its next run.
-`dead_letter` is the handler's argument; `topics` makes the topic if there is none. The id and the
-place of a letter are in `feedback.records.dead_letters`, since the resender needs them too.
+`dead_letter` is the handler's argument; `letter_topics` makes the topic if there is none. The id
+and the place of a letter are in `feedback.records.dead_letters`, since the resender needs them too.
 
 Decisions, and their cost. Its id derives from the letter, so one that Kafka has twice is handled
 once, and the row of the request that failed is never touched. Its deadline is its own: that of the

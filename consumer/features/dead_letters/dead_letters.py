@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from consumer.features.dead_letters.posting import posting_of
+from consumer.features.dead_letters.letter_writer import posting_of
 from consumer.features.dead_letters.strategies import DROP, KEEP, strategies
-from consumer.features.outgoing.posting import (
+from consumer.features.outgoing.outgoing_loop import Poster, Rounds, Rows
+from consumer.features.outgoing.recent_runs import RecentFailures
+from consumer.features.outgoing.record_writer import (
     DEAD_LETTERS,
     DROPPED,
     PAYLOAD_GONE,
@@ -16,8 +18,6 @@ from consumer.features.outgoing.posting import (
     OutgoingListener,
     Posted,
 )
-from consumer.features.outgoing.recent_runs import RecentFailures
-from consumer.features.outgoing.rounds import Poster, Rounds, Rows
 from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.records import Row
 from consumer.journal.waiting import OwedRow

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from consumer.journal.records import Row
-from consumer.journal.redrive_rule import shown_generation
+from consumer.journal.redrive.redrive_rule import shown_generation
 from consumer.journal.waiting import OwedRow
 from consumer.pool.outcome import STACK_LIMIT_BYTES, Raised
 from feedback.records.dead_letter_topics import dead_letter_topic as dead_letter_topic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from consumer.journal.pruning import Lettered
+from consumer.journal.sweeps.pruning import Lettered
 from feedback.records.dead_letter_topics import is_dead_letter_topic
 from feedback.settings.settings import Settings
 

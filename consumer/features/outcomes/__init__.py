@@ -1,7 +1,7 @@
 """Outcomes onward: how a request ended becomes a record of the topic that its handler names.
 
 ```
-worker's loop ── final row ──▶ journal ◀── what waits? ── outcomes, a thread of `posting`
+worker's loop ── final row ──▶ journal ◀── what waits? ── outcomes, its own thread
       └── ended ──▶ recent ends ────────────────▲           └──▶ record ──▶ <outcome_topic>
 ```
 

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
-from consumer.features.outgoing.posting import (
+from consumer.features.outgoing.outgoing_loop import Rounds
+from consumer.features.outgoing.recent_runs import RecentEnds
+from consumer.features.outgoing.record_writer import (
     OUTCOMES,
     WRITTEN,
     OutgoingListener,
@@ -19,8 +21,6 @@ from consumer.features.outgoing.posting import (
     Posting,
     Target,
 )
-from consumer.features.outgoing.recent_runs import RecentEnds
-from consumer.features.outgoing.rounds import Rounds
 from consumer.handlers.declaration import Handler
 from consumer.journal.owed_rows import OutcomeRows
 from consumer.journal.records import Row

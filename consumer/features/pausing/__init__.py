@@ -1,9 +1,11 @@
 """Topics that do not run for a while: by an outage, a dead letter, or a person's word.
 
-- `guard`: in which way a run ended, when that is an outage, and when it is over; pure.
+- `circuit_breaker`, the guard: in which way a run ended, when that is an outage, and when it is
+  over; pure.
 - `pausing`: which topics are paused, and which of their requests run all the same. All ask it.
 - `paused`: one of them, for those who only show it.
-- `watching`: the thread that shares the group's pauses by the journal (`consumer.journal.pauses`).
+- `pause_sync`: the thread that shares the group's pauses by the journal
+  (`consumer.journal.pauses`).
 - `commands`: pause and resume by a person.
 
 A paused topic. Its partitions stay this worker's and are polled, but nothing of them is fetched
@@ -17,7 +19,7 @@ asking anybody, and a worker that cannot reach the counterparty pauses while oth
 unless a share is set, so that a client whose requests fail finds dead letters; set it so high (0.9)
 that only an all but complete failure trips it. A final rejection is never counted. The pause of a
 group is a row in the journal: it outlives its workers. How a stop reaches the group, and what a
-death in between costs, stands in `watching`.
+death in between costs, stands in `pause_sync`.
 
 The price. While a topic is paused its requests do not end: not even as EXPIRED, since only a claim
 says so. Each of W workers with a guard finds out by itself, so an outage costs W times the runs

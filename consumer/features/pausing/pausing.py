@@ -2,7 +2,7 @@
 
 A topic is paused by this worker's guard (an outage: only here, and until a request succeeds), or
 for the whole group: by a person, or by a dead letter where the strategy is to stop. The group's
-pauses stand in the journal; `watching` writes and reads them.
+pauses stand in the journal; `pause_sync` writes and reads them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from consumer.features.pausing.guard import Change, Guard, way_of
+from consumer.features.pausing.circuit_breaker import Change, Guard, way_of
 from consumer.features.pausing.paused import GUARD, Paused
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Row

@@ -11,9 +11,9 @@ def charge(request): ...
 
 - `consumer.handlers` says whether and when a failed run is tried again, pure. `next_run` makes the
   end of a run of that.
-- `headers`: names of the retry topics and the headers of their records, pure. `wakeups` sends them,
-  `waiting` (pure) and `tiers` read them back when they are due. `overdue` sweeps those that were
-  not woken up.
+- `headers`: names of the retry topics and the headers of their records, pure. `retry_sender`
+  sends them, `delay_queue` (pure) and `retry_reader` read them back when they are due. `overdue`
+  sweeps those that were not woken up.
 
 A record in a retry topic is a wake-up and no more: the journal's RETRYING row is the truth. The row
 is committed first, then the record is sent; a claim from RETRYING needs the row's generation and

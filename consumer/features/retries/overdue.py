@@ -23,7 +23,7 @@ from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
 from consumer.journal import JournalUnavailable, Overdue, Row
 from consumer.journal.pacing import EVER_MS, Span
-from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor
+from consumer.journal.sweeps.retrying import FROM_THE_OLDEST, DueCursor
 from consumer.loop.core import Core
 from consumer.status import status_messages
 from feedback.clock import monotonic_s

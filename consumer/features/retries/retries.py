@@ -8,8 +8,8 @@ from typing import ClassVar
 from consumer.features.retries import next_run
 from consumer.features.retries.headers import retry_topics
 from consumer.features.retries.overdue import OverdueRetries
-from consumer.features.retries.tiers import RetryReader
-from consumer.features.retries.wakeups import WakeUps
+from consumer.features.retries.retry_reader import RetryReader
+from consumer.features.retries.retry_sender import WakeUps
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Finish
 from consumer.loop.core import Core

@@ -1,19 +1,19 @@
 """Requests that must not be lost although no client waits for them (`delivery="at_least_once"`).
 
 ```
-intake ── record ──▶ preparing ─▶ wait record, acknowledged ─▶ commit ─▶ buffer ─▶ the road
-                                                                                    │ final
-keeper ◀── <topic>.<group>.wait ◀──────────────── tombstone ◀── ends ◀──────────────┘
+intake ── record ──▶ write_ahead ─▶ wait record, acknowledged ─▶ commit ─▶ buffer ─▶ the road
+                                                                                      │ final
+takeover_reader ◀── <topic>.<group>.wait ◀── tombstone ◀── tombstone_writer ◀─────────┘
   │ no tombstone, no living holder
   └─▶ a wait record of our own, read back ─▶ buffer
 ```
 
-`record` is the record in the topic. `preparing` writes it before an offset is committed. `ends`
-writes how a request ended; `ended` is the message that it writes. `keeper` goes on with requests of
-dead workers: `resuming` has the unfinished requests and their first takers, and makes a delivery
-from a wait record; `holders` has the living workers, and names the faults of topics. `waits`
-connects them, `checks` refuses promises that cannot be kept. `private_journal` stands in where
-there is no journal.
+`wait_record` is the record in the topic. `write_ahead` writes it before an offset is committed.
+`tombstone_writer` writes how a request ended; `wait_end` is the message that it writes.
+`takeover_reader`, the keeper, goes on with requests of dead workers: `unfinished_requests` has them
+and their first takers, and makes a delivery from a wait record; `live_workers` has the holders, and
+names the faults of topics. `waits` connects them, `checks` refuses promises that cannot be kept.
+`private_journal` stands in where there is no journal.
 
 Decisions taken, and their cost. The log itself decides which worker goes on, so no database is
 needed: a taking is a record, and the first one counts; each taking costs a write and waiting until

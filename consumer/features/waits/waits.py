@@ -11,13 +11,13 @@ import threading
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Protocol
 
-from consumer.features.dead_letters.posting import posting_of
-from consumer.features.outgoing.posting import OutgoingListener
+from consumer.features.dead_letters.letter_writer import posting_of
 from consumer.features.outgoing.recent_runs import RecentFailures
-from consumer.features.waits.ends import Ends, is_kept
-from consumer.features.waits.keeper import WaitKeeper
-from consumer.features.waits.preparing import ROOM_BYTES, Holding, Preparing
-from consumer.features.waits.record import wait_topic
+from consumer.features.outgoing.record_writer import OutgoingListener
+from consumer.features.waits.takeover_reader import WaitKeeper
+from consumer.features.waits.tombstone_writer import Ends, is_kept
+from consumer.features.waits.wait_record import wait_topic
+from consumer.features.waits.write_ahead import ROOM_BYTES, Holding, Preparing
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.journal.records import Row

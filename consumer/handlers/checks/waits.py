@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from feedback.errors import SettingsError
 
 if TYPE_CHECKING:
-    from consumer.features.waits.record import Wait
+    from consumer.features.waits.wait_record import Wait
     from consumer.handlers.declaration import Handler
 
 AT_MOST_ONCE, AT_LEAST_ONCE = "at_most_once", "at_least_once"

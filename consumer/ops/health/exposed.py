@@ -16,7 +16,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from consumer.features.outgoing.posting import DEAD_LETTERS, OUTCOMES, OutgoingListener
+from consumer.features.outgoing.record_writer import DEAD_LETTERS, OUTCOMES, OutgoingListener
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Finish, Row
 from consumer.loop.feature import Feature

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from consumer.ops.check_result import CheckResult
+from consumer.ops.needed_topics import names_of_topics
 from consumer.ops.rights.command import handlers_of
 from consumer.ops.rights.kafka_rights import kafka_rights
-from consumer.ops.topics import names_of_topics
 from feedback.errors import ExitCode, OncewardError, SettingsError
 from feedback.rights.looking import questions
 from feedback.rights.needed import MissingRight, Resource, Role

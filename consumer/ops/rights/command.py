@@ -13,8 +13,8 @@ from consumer.ops.rights.roles import rights_of
 from feedback.console.commands import OF_A_GROUP, config_option, settings_of
 from feedback.errors import SettingsError
 from feedback.rights.lines import admin_config, kafka_line, redis_line, sql_line
+from feedback.rights.login_names import database_urls, schema_of, user_of
 from feedback.rights.needed import Role, RoleRights
-from feedback.rights.places import database_urls, schema_of, user_of
 from feedback.settings.settings import Settings
 
 FORMATS = ("acl", "redis", "sql")

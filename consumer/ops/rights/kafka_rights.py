@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from consumer.features.waits.registry.topics import registry_rights
+from consumer.features.waits.registry.wait_topics import registry_rights
 from consumer.handlers.declaration import DeliveryKind, Handler
-from consumer.ops.topics import needed_topics
+from consumer.ops.needed_topics import needed_topics
 from feedback.records.retry_group import retry_group
 from feedback.rights.needed import KafkaRight, Resource, Role
 from feedback.rights.senders import SENDERS, own_topics, sending_rights

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from consumer.handlers.declaration import Handler
+from consumer.ops.needed_topics import names_of_topics
 from consumer.ops.rights.kafka_rights import kafka_rights
-from consumer.ops.topics import names_of_topics
+from feedback.rights.login_names import database_urls
 from feedback.rights.looking import require_rights
 from feedback.rights.needed import Role, RoleRights
-from feedback.rights.places import database_urls
 from feedback.rights.redis_rights import redis_right
 from feedback.rights.sql_rights import sql_rights
 from feedback.settings.settings import Settings

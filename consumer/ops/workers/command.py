@@ -8,7 +8,7 @@ import click
 
 from consumer.dlq.list_page import console_for
 from consumer.ops.workers.page import row_json, workers_page
-from consumer.ops.workers.reading import MOST_WORKERS, workers_of
+from consumer.ops.workers.workers_reading import MOST_WORKERS, workers_of
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.source import say_source
 

@@ -9,8 +9,8 @@ test ─ Bench ─ record ──▶ Kafka ──▶ onceward worker run ──�
 `servers` finds Kafka and Redis at the addresses of the settings, or starts them. `bench` has a
 group, a topic, a `journal` and a `worker` of its own, and removes them. `desk` answers the
 children: it decides where a run dies, and calls the counterparties, which live in the test's
-process. `child` is the module of handlers that the worker imports, for the handler of a `plan`; it
-kills its own process where the desk says so.
+process. `child` is the module of handlers that the worker imports, for the handler of a
+`child_plan`; it kills its own process where the desk says so.
 
 Decisions, and their cost:
 

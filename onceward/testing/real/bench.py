@@ -25,9 +25,9 @@ from onceward.servers.polling import eventually
 from onceward.testing.bench import Bench, owes_letter
 from onceward.testing.bench_outcome import BenchOutcome, NotReal, covered
 from onceward.testing.deaths import Death, JournalOutage, Point
+from onceward.testing.real.child_plan import ChildPlan
 from onceward.testing.real.desk import PointDesk
 from onceward.testing.real.journal import FileJournal
-from onceward.testing.real.plan import ChildPlan
 from onceward.testing.real.servers import RealServers
 from onceward.testing.real.switch import real_servers
 from onceward.testing.real.worker import BenchWorker

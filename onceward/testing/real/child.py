@@ -24,7 +24,7 @@ from consumer.handlers.registry import DECLARED
 from consumer.handlers.request import Request
 from onceward.testing.counterparty import CALLER, KeyRefused
 from onceward.testing.deaths import RUN, Point, reach
-from onceward.testing.real.plan import VARIABLE, ChildPlan
+from onceward.testing.real.child_plan import VARIABLE, ChildPlan
 from onceward.testing.watched import WatchedGate, watched
 
 

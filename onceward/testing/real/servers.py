@@ -10,7 +10,7 @@ from pathlib import Path
 from feedback.console.commands import file_of
 from feedback.settings.settings import Settings, load
 from onceward.dev.backing import provide
-from onceward.dev.plan import KAFKA, REDIS
+from onceward.dev.session_plan import KAFKA, REDIS
 from onceward.servers.keeper import Keeper
 
 

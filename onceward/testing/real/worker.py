@@ -10,12 +10,12 @@ from typing import Any
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from onceward.dev.plan import GROUP, HANDLERS, JOURNAL
+from onceward.dev.session_plan import GROUP, HANDLERS, JOURNAL
 from onceward.servers.errors import StackError, tail
 from onceward.servers.keeper import Command
 from onceward.servers.polling import eventually
 from onceward.servers.ports import HOST, free_port
-from onceward.testing.real.plan import VARIABLE, ChildPlan
+from onceward.testing.real.child_plan import VARIABLE, ChildPlan
 from onceward.testing.real.servers import RealServers
 
 START_S = 60.0

@@ -15,8 +15,8 @@ from consumer.handlers.declaration import EffectKind
 from consumer.journal import Journal, JournalState, Row
 from consumer.journal.owed_rows import DeadLetterRows, OutcomeRows
 from consumer.journal.waiting import WaitingRows
+from consumer.ops.needed_topics import look_at_topics
 from consumer.ops.startup import load_registry
-from consumer.ops.topics import look_at_topics
 from feedback.kafka.memory.engine import memory_broker
 from feedback.records.envelope import Record, decode_headers
 from feedback.redis.server import connect
@@ -26,9 +26,9 @@ from onceward.servers.polling import eventually
 from onceward.testing.bench import owes_letter
 from onceward.testing.bench_outcome import BenchOutcome, NotCovered, NotReal
 from onceward.testing.deaths import Death, NeverReached, Point
+from onceward.testing.real.child_plan import VARIABLE, ChildPlan
 from onceward.testing.real.desk import PointDesk
 from onceward.testing.real.journal import FileJournal
-from onceward.testing.real.plan import VARIABLE, ChildPlan
 from onceward.testing.real.switch import real_servers
 from onceward.testing.service.leading import (
     Addresses,
@@ -39,7 +39,7 @@ from onceward.testing.service.leading import (
 )
 from onceward.testing.service.redis_server import RedisInProcess
 from onceward.testing.service.running_worker import RunningWorker
-from producer_client.client import Client
+from producer_client.client.client import Client
 from producer_client.outbox.schema import migrate as migrate_outbox
 
 KafkaAbsence = Literal["refuses", "hangs", "loses answers"]

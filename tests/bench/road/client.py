@@ -9,10 +9,10 @@ from feedback.redis.store import StatusStore
 from feedback.status import FINAL
 from feedback.statuses import Status, StatusWrite
 from producer_client import Client
-from producer_client.client import Handle
-from producer_client.send_flow import SendFlow
+from producer_client.client.client import Handle
+from producer_client.client.waiter import Waiter
+from producer_client.sending.send_flow import SendFlow
 from producer_client.submission import Prepared
-from producer_client.waiter import Waiter
 from tests.bench.road.marks import Ids, marked
 from tests.bench.submit.serving import serve
 from tests.bench.systems.onceward_client import OncewardSubmitter

@@ -10,8 +10,8 @@ from consumer.console.letter_index import LetterIndex, LetterView
 from consumer.dlq.dates import WHENEVER, Stretch
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Dialect, Failure, Letter, Original
+from consumer.dlq.letter_reader import LetterPage
 from consumer.dlq.letter_state import LetterStanding, LetterState
-from consumer.dlq.reading import LetterPage
 from feedback.kafka.scan import OffsetSpan
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Headers, Record

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, insert, select
 from sqlalchemy.engine import RowMapping
 
-from consumer.dlq.dialects import reading
+from consumer.dlq.dialects import letter_headers
 from consumer.journal.tables import request
 from feedback.records.envelope import REQUEST_ID, payload_sha256
 from tests.consumer.console.conftest import Open, PlantLetters
@@ -44,7 +44,7 @@ class Beside:
         both = letter_of("spring", planted.topic, 1)
         named = both._replace(headers=(*both.headers, (REQUEST_ID, OURS.encode())))
         write(planted.settings.kafka.bootstrap_servers, self.dlq, [named])
-        first = reading.letter_of(letter_of("spring", planted.topic, 0))
+        first = letter_headers.letter_of(letter_of("spring", planted.topic, 0))
         self.theirs = first.request_id
         row = row_of(OURS, planted.topic)
         done = row._replace(

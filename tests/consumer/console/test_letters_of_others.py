@@ -8,8 +8,8 @@ from html import unescape
 import pytest
 
 from consumer.journal.actions import ActionKind
-from consumer.journal.redrive_row import DONE
-from consumer.journal.redrive_rule import IN_WORDS, Redrivable
+from consumer.journal.redrive.redrive_row import DONE
+from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
 from feedback.kafka.scan import KafkaScan
 from feedback.records.envelope import Record
 from tests.consumer.console.conftest import Open, PlantLetters

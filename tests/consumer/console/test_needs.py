@@ -12,11 +12,11 @@ from consumer.console.letter_index import LetterView
 from consumer.console.needs import Overview, needs_of
 from consumer.console.owed import OwedLate
 from consumer.journal.doubts import NOTHING_UNSWEPT, UnsweptClaims, UnsweptFound
-from consumer.journal.later_successes import NOTHING_LATER
 from consumer.journal.pauses import PauseRow
+from consumer.journal.redrive.later_successes import NOTHING_LATER
 from consumer.journal.workers import HeldClaims
-from consumer.ops.workers.reading import WorkersFound
 from consumer.ops.workers.workers import SeenHeartbeat, WorkerLoad, WorkerRow, WorkerState
+from consumer.ops.workers.workers_reading import WorkersFound
 
 AT = 1_700_000_000_000
 

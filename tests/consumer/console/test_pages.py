@@ -19,8 +19,8 @@ from consumer.console.pages import ConsolePages
 from consumer.journal import Journal, JournalUnavailable, Work
 from consumer.journal.pauses import Pauses
 from consumer.ops import outbox_counts
-from consumer.ops.workers.reading import WorkersFound
 from consumer.ops.workers.workers import SeenHeartbeat, WorkerLoad, WorkerRow, WorkerState
+from consumer.ops.workers.workers_reading import WorkersFound
 from feedback.console.printable import printable
 from feedback.settings.settings import OutboxSection, Settings, load
 from onceward.servers.ports import HOST, free_port

@@ -16,8 +16,8 @@ from sqlalchemy import NullPool, create_engine, insert, update
 from consumer.console.previews import DISCARD, REDRIVE
 from consumer.dlq.discard_command import discard_letters
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.session import resume
-from consumer.journal.redrive_row import DONE, RUNNING
+from consumer.dlq.redrive.redrive_session import resume
+from consumer.journal.redrive.redrive_row import DONE, RUNNING
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode

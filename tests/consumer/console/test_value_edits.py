@@ -12,8 +12,8 @@ import pytest
 from consumer.dlq.redrive.record import sent_by
 from consumer.handlers.request import idempotency_key
 from consumer.journal.actions import ActionKind
-from consumer.journal.redrive_row import DONE
-from consumer.journal.reopening import replacement_id
+from consumer.journal.redrive.redrive_row import DONE
+from consumer.journal.redrive.reopening import replacement_id
 from feedback.kafka.scan import KafkaScan
 from feedback.records.envelope import Record
 from feedback.settings.settings import load

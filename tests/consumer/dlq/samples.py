@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer.dlq.dialects.reading import letter_of
+from consumer.dlq.dialects.letter_headers import letter_of
 from consumer.dlq.letter import Letter
 from feedback.records.envelope import Headers, Record
 

@@ -1,7 +1,7 @@
 """The lines about later successes. Pure."""
 
 from consumer.dlq.list_hints import MOST_LINES, asked_anew_lines
-from consumer.journal.later_successes import SucceededLater
+from consumer.journal.redrive.later_successes import SucceededLater
 
 
 def test_nothing_is_said_where_nothing_was_found() -> None:

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from consumer.dlq.dialects.reading import letter_of
+from consumer.dlq.dialects.letter_headers import letter_of
 from consumer.dlq.letter import Dialect, Failure, Original
 from feedback.records.envelope import Headers
 from tests.consumer.dlq.samples import FAILED_AT, headers, letter, record

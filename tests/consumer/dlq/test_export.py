@@ -128,7 +128,7 @@ def test_rows_are_written_before_they_are_too_many_or_too_large(
 
 
 def test_a_letter_of_nobody_can_be_exported() -> None:
-    from consumer.dlq.dialects.reading import letter_of
+    from consumer.dlq.dialects.letter_headers import letter_of
 
     row = row_of(letter_of(record([], key=None, value=None)), LetterState.UNKNOWN)
     assert (row["dialect"], row["topic"], row["value"]) == ("none", None, None)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from consumer.dlq.dialects.reading import letter_of
+from consumer.dlq.dialects.letter_headers import letter_of
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterStanding, LetterState, standing_of, state_of
 from consumer.journal.actions import Action

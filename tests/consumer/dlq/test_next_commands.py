@@ -14,7 +14,7 @@ from consumer.handlers.request import Request
 from consumer.journal.actions import Action
 from consumer.journal.lookup import LeaseRow
 from consumer.journal.pauses import PauseRow
-from consumer.journal.redrive_rule import Redrivable
+from consumer.journal.redrive.redrive_rule import Redrivable
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.dlq.reports import NOW, report_with

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from consumer.journal import Journal, JournalState, Work
 from consumer.journal.open_requests import open_requests
 from consumer.journal.owed_rows import OutcomeRows
-from consumer.journal.resolving import Decisions
+from consumer.journal.redrive.resolving import Decisions
 from consumer.journal.tables import OUTCOME
 from consumer.journal.waiting import Cursor, OwedRow
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases, closing_all

@@ -8,7 +8,7 @@ import pytest
 
 from consumer.journal import DISOWNED, Row, ToldRun
 from consumer.journal import JournalState as Journaled
-from consumer.journal.told_rule import catch_up_with
+from consumer.journal.losses.told_rule import catch_up_with
 from consumer.loop.mapping import claim_of_row
 from consumer.loop.told_runs import leads, told_run
 from feedback.status import State

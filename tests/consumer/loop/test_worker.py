@@ -22,8 +22,8 @@ from consumer.journal import (
 )
 from consumer.loop.continuation import After, continuation
 from consumer.loop.limits import Limits
+from consumer.loop.recovery.sweeper import after_dead
 from consumer.loop.scheduler import Scheduler
-from consumer.loop.sweeper import after_dead
 from consumer.loop.told_runs import ToldStatuses
 from consumer.loop.worker import Worker
 from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, Outcome, Pool, PoolSettings

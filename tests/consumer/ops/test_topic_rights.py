@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
 
-from consumer.ops.topics import look_at_topics
+from consumer.ops.needed_topics import look_at_topics
 from feedback.settings.settings import load
 from tests.consumer.samples import payments
 from tests.stack.secured import secured_kafka

@@ -11,7 +11,7 @@ import pytest
 from fakeredis import FakeRedis, FakeServer
 
 from consumer.journal import Claim, Finish, Journal, Leases, Work
-from consumer.journal.republish import Republication
+from consumer.journal.losses.republish import Republication
 from consumer.status import status_messages
 from consumer.status import status_restore as module
 from consumer.status.status_restore import StatusRestore

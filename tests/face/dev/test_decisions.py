@@ -9,8 +9,8 @@ import pytest
 
 from feedback.errors import SettingsError
 from feedback.settings.settings import Settings
-from onceward.dev.plan import exports_of, first_send, module_of, plan_of
-from onceward.dev.session import changed, snapshot
+from onceward.dev.dev_session import changed, snapshot
+from onceward.dev.session_plan import exports_of, first_send, module_of, plan_of
 
 
 @pytest.fixture(autouse=True)

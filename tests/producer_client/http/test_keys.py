@@ -17,7 +17,7 @@ from producer_client.http import keys
 from producer_client.http.callers import Caller, NotAuthenticated
 from producer_client.http.keys import ApiKeys, KeyFile
 from tests.kit.file_rights import everything_allowed, rights
-from tests.producer_client.commands import run_here
+from tests.producer_client.programs import run_here
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from producer_client.http.ids import request_id_of
 from tests.eventually import eventually
 from tests.kit.settings import Sections, write_settings
 from tests.producer_client.acting import Worker
-from tests.producer_client.commands import Run
 from tests.producer_client.conftest import MakeSettings
+from tests.producer_client.programs import Run
 from tests.producer_client.records import records_of
 from tests.producer_client.resenders import ClientProgram
 

@@ -23,7 +23,7 @@ from producer_client.outbox.tables import RowState, row
 from tests import preloaded
 from tests.eventually import eventually
 from tests.paused import paused
-from tests.producer_client.commands import Run
+from tests.producer_client.programs import Run
 from tests.producer_client.resenders import ClientProgram
 from tests.service_manager import NotifySocket
 

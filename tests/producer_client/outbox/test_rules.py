@@ -8,11 +8,11 @@ from feedback.errors import RedisRefused
 from feedback.records.envelope import Envelope
 from feedback.status import RefusalReason, State
 from feedback.statuses import Refused, Status
+from producer_client.client.wait_rules import WaitedRequest
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.cooldown import Cooldowns
 from producer_client.outbox.row_pending import RowStep, step_after
-from producer_client.resending import is_own_end
-from producer_client.wait_rules import WaitedRequest
+from producer_client.sending.resending import is_own_end
 
 
 def refused(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from consumer.dlq.commands import cli as dlq
 from consumer.ops.commands import cli as worker
 from feedback.records.envelope import MAX_REQUEST_ID_LENGTH
-from producer_client.commands import cli as client
+from producer_client.commands.commands import cli as client
 from spark_audit.findings import REQUEST_FINDINGS, Finding
 from spark_audit.say.paste import pastes_for_all, pastes_of
 from spark_audit.say.resend_lines import ResendLines

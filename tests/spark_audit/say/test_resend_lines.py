@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer_client.jsonl import read_submissions
+from producer_client.commands.jsonl import read_submissions
 from producer_client.submission import prepare
 from spark_audit.findings import FindingRow
 from spark_audit.say.resend_lines import (

@@ -1,18 +1,18 @@
 """The registry of unfinished requests: it knows those that wait, and moves those that expired.
 
 ```
-<topic>.<group>.wait ── source ─▶ facts ─▶ table: onceward_wait, and how far it was read
-      ▲                                        │ due, and no living holder (Redis)
-      └── tombstone ◀── moving ◀───────────────┘
+<topic>.<group>.wait ── source ─▶ wait_rows ─▶ wait_table: onceward_wait, and how far it was read
+      ▲                                            │ due, and no living holder (Redis)
+      └── tombstone ◀── expiry ◀───────────────────┘
                           └── letter ─▶ <topic>.<group>.dlq
 ```
 
-`registry` is one process of it, from outage to outage; `held` are the partitions that the group and
-the table say are its own. `topics` finds the wait topics, names their faults, and lists the rights
-on Kafka. `facts` are the rows of the table, and its changes, made from records, pure; `table`
-stores them, by `partitions` only for their owner. `moving` moves expired requests, and says how
-things stand after each step; `letter` brings a record back, since the table has no payload, and
-makes the letter. `tally` counts.
+`registry` is one process of it, from outage to outage; `partitions_owned` are those that the group
+and the table say are its own. `wait_topics` finds the wait topics, names their faults, and lists
+the rights on Kafka. `wait_rows` are the rows of the table, and its changes, made from records,
+pure; `wait_table` stores them, with `bulk_writes`, by `partition_leases` only for their owner.
+`expiry` moves expired requests, and says how things stand after each step; `letter` brings a record
+back, since the table has no payload, and makes the letter. `registry_counts` counts.
 
 Decisions taken, and their cost. The table is a copy of the topics: thrown away, it is read again.
 How far it was read stands beside it, in the same transaction, so that offsets are committed nowhere

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from consumer.features.dead_letters.letter import first_failed_at, kept_headers
-from consumer.features.waits.record import Wait
-from consumer.features.waits.registry.facts import NOBODY, Expiry, Place
+from consumer.features.waits.registry.wait_rows import NOBODY, Expiry, Place
+from consumer.features.waits.wait_record import Wait
 from feedback.errors import InvalidMessage
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.scan import KafkaScan, OffsetSpan

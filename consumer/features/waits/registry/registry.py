@@ -12,14 +12,14 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 
-from consumer.features.waits.holders import Heartbeats
-from consumer.features.waits.registry.facts import Owned, Place
-from consumer.features.waits.registry.held import PartitionsOwned, Stopping
-from consumer.features.waits.registry.moving import Moving
-from consumer.features.waits.registry.partitions import LeaseLost
-from consumer.features.waits.registry.table import WaitTable
-from consumer.features.waits.registry.tally import RegistryCounts
-from consumer.features.waits.registry.topics import WaitTopic, WaitTopics, group_of
+from consumer.features.waits.live_workers import Heartbeats
+from consumer.features.waits.registry.expiry import Moving
+from consumer.features.waits.registry.partition_leases import LeaseLost
+from consumer.features.waits.registry.partitions_owned import PartitionsOwned, Stopping
+from consumer.features.waits.registry.registry_counts import RegistryCounts
+from consumer.features.waits.registry.wait_rows import Owned, Place
+from consumer.features.waits.registry.wait_table import WaitTable
+from consumer.features.waits.registry.wait_topics import WaitTopic, WaitTopics, group_of
 from consumer.journal.errors import JournalUnavailable
 from consumer.status.availability import ServerOutage
 from feedback.clock import monotonic_s

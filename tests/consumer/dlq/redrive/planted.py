@@ -9,8 +9,8 @@ from sqlalchemy import NullPool, create_engine, select
 from sqlalchemy.engine import RowMapping
 
 from consumer.dlq.redrive.record import sent_by
-from consumer.journal.redrive_row import Redrive
-from consumer.journal.redrive_work import RedriveWork
+from consumer.journal.redrive.redrive_row import Redrive
+from consumer.journal.redrive.redrive_work import RedriveWork
 from consumer.journal.tables import action
 from feedback.kafka.scan import KafkaScan
 from feedback.settings.settings import Settings

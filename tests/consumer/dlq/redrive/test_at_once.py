@@ -10,8 +10,8 @@ import pytest
 from consumer.dlq.filter import Filter
 from consumer.dlq.redrive.endings import print_ending
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import RedrivePlan
-from consumer.dlq.redrive.session import Ending
+from consumer.dlq.redrive.redrive_plan import RedrivePlan
+from consumer.dlq.redrive.redrive_session import Ending
 from consumer.dlq.redrive.unjournaled import send_back
 from feedback.errors import ExitCode
 from feedback.kafka.writer import KafkaWriter

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from consumer.dlq.dialects.reading import letter_of
+from consumer.dlq.dialects.letter_headers import letter_of
 from consumer.dlq.redrive.record import sending_of, sent_count
 from consumer.dlq.redrive.unjournaled import verdict_without_journal
-from consumer.journal.redrive_rule import Redrivable
+from consumer.journal.redrive.redrive_rule import Redrivable
 from feedback.records.envelope import NULL_HEADER, NullHeader, Record
 from tests.consumer.dlq.letters import write
 from tests.consumer.dlq.redrive.conftest import MakeScene

@@ -14,10 +14,10 @@ import pytest
 from consumer.dlq.filter import Filter
 from consumer.dlq.redrive.batch_sender import RedriveStatuses
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import RedrivePlan, Setting, WholeValue
 from consumer.dlq.redrive.record import sent_by
-from consumer.dlq.redrive.session import Ending, NotResumed, begin, resume
-from consumer.journal.redrive_work import RedriveWork
+from consumer.dlq.redrive.redrive_plan import RedrivePlan, Setting, WholeValue
+from consumer.dlq.redrive.redrive_session import Ending, NotResumed, begin, resume
+from consumer.journal.redrive.redrive_work import RedriveWork
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.outgoing import NotAcknowledged, Outgoing
 from feedback.kafka.scan import KafkaScan

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from consumer.console.previews import REDRIVE, Previews
 from consumer.dlq.filter import Filter
 from consumer.dlq.redrive import commands
-from consumer.dlq.redrive.plan import RedrivePlan
-from consumer.dlq.redrive.session import REHEARSED, Ending
-from consumer.journal.later_successes import NOTHING_LATER
-from consumer.journal.redrive_row import DONE
+from consumer.dlq.redrive.redrive_plan import RedrivePlan
+from consumer.dlq.redrive.redrive_session import REHEARSED, Ending
+from consumer.journal.redrive.later_successes import NOTHING_LATER
+from consumer.journal.redrive.redrive_row import DONE
 from feedback.settings.settings import load
 
 LOOKED = Ending("", REHEARSED, {"sent": 1}, later=NOTHING_LATER, seen={}, looked_at=7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer.dlq.redrive.progress import NamedResults, PageUnderWay, Progress
 from consumer.journal.records import Published
-from consumer.journal.redrive_row import Redrive
+from consumer.journal.redrive.redrive_row import Redrive
 
 
 def stands(**changes: object) -> Redrive:

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.dlq.dialects.reading import letter_of
+from consumer.dlq.dialects.letter_headers import letter_of
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Dialect, Letter
-from consumer.dlq.redrive.plan import RedrivePlan, Setting, chunk_size
 from consumer.dlq.redrive.record import attempt_of, candidate_of, sending_of, sent_by
+from consumer.dlq.redrive.redrive_plan import RedrivePlan, Setting, chunk_size
 from consumer.features.dead_letters.letter import headers_of
 from consumer.journal.records import Row
-from consumer.journal.redrive_rule import Redrivable
-from consumer.journal.reopening import replacement_id
+from consumer.journal.redrive.redrive_rule import Redrivable
+from consumer.journal.redrive.reopening import replacement_id
 from consumer.journal.waiting import OwedRow
 from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import Envelope, Headers, Record, decode_headers, payload_sha256

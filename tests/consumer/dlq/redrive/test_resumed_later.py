@@ -10,8 +10,8 @@ from consumer.dlq.filter import Filter
 from consumer.dlq.list_hints import MOST_ASKED
 from consumer.dlq.redrive.endings import print_ending
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import RedrivePlan
-from consumer.dlq.redrive.session import Ending, rehearse
+from consumer.dlq.redrive.redrive_plan import RedrivePlan
+from consumer.dlq.redrive.redrive_session import Ending, rehearse
 from consumer.dlq.redrive.unjournaled import send_back
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms

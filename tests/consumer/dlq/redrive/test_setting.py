@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from consumer.dlq.filter import Filter
-from consumer.dlq.redrive.plan import CannotBeSet, RedrivePlan, Setting, WholeValue, json_fault
+from consumer.dlq.redrive.redrive_plan import (
+    CannotBeSet,
+    RedrivePlan,
+    Setting,
+    WholeValue,
+    json_fault,
+)
 from feedback.errors import SettingsError
 
 

@@ -13,14 +13,14 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, update
 
 from consumer.dlq.filter import Filter
-from consumer.dlq.reading import LetterReader
+from consumer.dlq.letter_reader import LetterReader
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import RedrivePlan, Setting
 from consumer.dlq.redrive.record import candidate_of
-from consumer.dlq.redrive.session import begin, resume
+from consumer.dlq.redrive.redrive_plan import RedrivePlan, Setting
+from consumer.dlq.redrive.redrive_session import begin, resume
 from consumer.journal import actions
-from consumer.journal.redrive_work import RedriveWork
-from consumer.journal.resolving import Decisions
+from consumer.journal.redrive.redrive_work import RedriveWork
+from consumer.journal.redrive.resolving import Decisions
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode

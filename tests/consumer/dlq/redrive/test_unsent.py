@@ -7,9 +7,9 @@ import pytest
 
 from consumer.dlq.filter import Filter
 from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.plan import RedrivePlan, Setting
-from consumer.dlq.redrive.session import begin
-from consumer.journal.reopening import replacement_id
+from consumer.dlq.redrive.redrive_plan import RedrivePlan, Setting
+from consumer.dlq.redrive.redrive_session import begin
+from consumer.journal.redrive.reopening import replacement_id
 from feedback.errors import ExitCode
 from tests.consumer.dlq.conftest import Dlq, Done
 from tests.consumer.dlq.conftest import dlq as dlq

@@ -18,7 +18,7 @@ from consumer.features.alerts.alerts import Alerts
 from consumer.features.alerts.alerts import make as make_alerts
 from consumer.features.alerts.grouping import Alert
 from consumer.features.alerts.message import Outlet
-from consumer.features.outgoing.posting import DEAD_LETTERS, WRITTEN
+from consumer.features.outgoing.record_writer import DEAD_LETTERS, WRITTEN
 from consumer.journal import Row
 from feedback.clock import monotonic_s
 from feedback.observer import Observer

@@ -9,9 +9,9 @@ import pytest
 
 from consumer.features.dead_letters.dead_letters import DeadLetters
 from consumer.features.dead_letters.strategies import DROP, KEEP
-from consumer.features.outgoing import rounds as module
-from consumer.features.outgoing.posting import OutgoingListener, Posted
+from consumer.features.outgoing import outgoing_loop as module
 from consumer.features.outgoing.recent_runs import RecentFailures
+from consumer.features.outgoing.record_writer import OutgoingListener, Posted
 from consumer.journal import JournalUnavailable
 from consumer.journal.records import Row
 from consumer.journal.waiting import Cursor, OwedCount, OwedRow

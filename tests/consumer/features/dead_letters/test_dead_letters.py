@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.features.dead_letters.dead_letters import DeadLetters, make
-from consumer.features.outgoing import rounds as module
+from consumer.features.outgoing import outgoing_loop as module
 from feedback.settings.settings import load
 from tests.consumer.cores import core_of
 from tests.consumer.features.dead_letters.office import Office

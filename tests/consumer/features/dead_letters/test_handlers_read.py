@@ -2,7 +2,7 @@
 
 import pytest
 
-from consumer.features.dead_letter_handlers.topics import expected, prepare
+from consumer.features.dead_letter_handlers.letter_topics import expected, prepare
 from consumer.features.dead_letters.letter import ROOM_BYTES, headers_of
 from consumer.features.dead_letters.strategies import strategies
 from consumer.handlers.dead_letters.dead_letter import DeadLetter, read_dead_letter

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from kafka import KafkaProducer
 
-from consumer.features.dead_letters.posting import Payloads
+from consumer.features.dead_letters.letter_writer import Payloads
 from consumer.journal.records import Row
 from feedback.errors import RedisUnavailable
 from feedback.kafka.reader import RecordReader

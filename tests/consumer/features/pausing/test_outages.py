@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from consumer.features.pausing.guard import LONGEST_PAUSE_S
+from consumer.features.pausing.circuit_breaker import LONGEST_PAUSE_S
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.features.pausing.conftest import MakeScene

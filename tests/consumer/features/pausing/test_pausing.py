@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from consumer.features.pausing import pausing as module
-from consumer.features.pausing.guard import FailureKind, Guard
+from consumer.features.pausing.circuit_breaker import FailureKind, Guard
 from consumer.features.pausing.pausing import PauseListener, Pausing
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates

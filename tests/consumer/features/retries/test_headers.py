@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.features.retries.headers import WakeUp, headers_of, read
-from consumer.features.retries.wakeups import record_of
+from consumer.features.retries.retry_sender import record_of
 from consumer.handlers.backoff import Tiers
 from feedback.errors import InvalidMessage
 from feedback.records.envelope import Record, payload_sha256

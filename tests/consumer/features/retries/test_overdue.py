@@ -25,7 +25,7 @@ from consumer.intake.buffer import Buffer
 from consumer.journal import JournalUnavailable, Overdue, Row
 from consumer.journal.pacing import EVER_MS, MARGIN_S, pause_s
 from consumer.journal.records import NEVER_RETRIED
-from consumer.journal.retrying import DueCursor
+from consumer.journal.sweeps.retrying import DueCursor
 from consumer.loop.scheduler import Scheduler
 from feedback.errors import KafkaUnavailable
 from feedback.settings.settings import load

@@ -10,7 +10,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from consumer.features.waits.record import EXPIRES, wait_topic
+from consumer.features.waits.wait_record import EXPIRES, wait_topic
 from feedback.clock import epoch_ms
 from feedback.records.failure_headers import ORIGINAL_PARTITION
 from feedback.status import State

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumer import Request, handler
-from consumer.features.waits.record import Wait, decode, encode
+from consumer.features.waits.wait_record import Wait, decode, encode
 from consumer.handlers.checks.waits import declared_by, may_run_again, require_no_journal
 from consumer.handlers.declaration import Handler, HandlerDefinitionError, InDoubtPolicy
 from consumer.handlers.registry import DECLARED, HandlerRegistry

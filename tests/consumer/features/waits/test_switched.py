@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Collection
 
-from consumer.features.waits.record import wait_topic
+from consumer.features.waits.wait_record import wait_topic
 from consumer.features.waits.waits import left_over
 from feedback.errors import KafkaUnavailable
 from feedback.status import State

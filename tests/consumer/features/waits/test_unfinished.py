@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from consumer.features.waits.record import Tombstone, decode, wait_topic
+from consumer.features.waits.wait_record import Tombstone, decode, wait_topic
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.status import State
 from onceward.servers.redis import Redis

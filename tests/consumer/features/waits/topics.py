@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka import KafkaConsumer, TopicPartition
 
-from consumer.features.waits.record import Tombstone, decode, wait_topic
+from consumer.features.waits.wait_record import Tombstone, decode, wait_topic
 from feedback.kafka.kafka_python.records import record_of
 from feedback.records.envelope import Record
 from tests.consumer.stage import Stage

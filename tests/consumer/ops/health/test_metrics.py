@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from consumer.features.outgoing.posting import DEAD_LETTERS
+from consumer.features.outgoing.record_writer import DEAD_LETTERS
 from consumer.loop.settlement import Settlement
 from consumer.ops.health.doubts import OpenDoubts
 from consumer.ops.health.exposed import MAX_CODES, OTHER, ExposedMetrics

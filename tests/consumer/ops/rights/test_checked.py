@@ -14,10 +14,10 @@ import pytest
 
 from consumer.handlers.backoff import Fixed
 from consumer.handlers.declaration import DeliveryKind, Handler
+from consumer.ops.needed_topics import names_of_topics
 from consumer.ops.rights.checking import look_at_rights
 from consumer.ops.rights.kafka_rights import kafka_rights
 from consumer.ops.rights.roles import rights_of
-from consumer.ops.topics import names_of_topics
 from feedback.errors import ExitCode, NotAvailable
 from feedback.rights.looking import questions
 from feedback.rights.needed import KafkaRight, RedisRight, Role, RoleRights, SqlRight

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from consumer.ops.needed_topics import names_of_topics
 from consumer.ops.rights.kafka_rights import kafka_rights
 from consumer.ops.rights.roles import rights_of
-from consumer.ops.topics import names_of_topics
 from feedback.errors import ExitCode
 from feedback.rights.looking import questions
 from feedback.rights.needed import MissingRight, Role

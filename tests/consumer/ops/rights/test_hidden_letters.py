@@ -12,8 +12,8 @@ from kafka.admin import ACLOperation, KafkaAdminClient, ResourceType
 from consumer.dlq.redrive.batch_sender import opened_statuses
 from consumer.dlq.redrive.endings import print_ending
 from consumer.dlq.redrive.progress import CHOSEN, SENT
-from consumer.dlq.redrive.session import Ending, redrives_of
-from consumer.journal.redrive_row import DONE
+from consumer.dlq.redrive.redrive_session import Ending, redrives_of
+from consumer.journal.redrive.redrive_row import DONE
 from feedback.errors import ExitCode
 from feedback.rights.needed import Role
 from feedback.status import State

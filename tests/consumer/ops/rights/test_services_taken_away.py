@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from consumer.features.waits.record import Wait, encode
+from consumer.features.waits.wait_record import Wait, encode
 from consumer.ops.rights.roles import rights_of
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode

@@ -12,7 +12,7 @@ from feedback.kafka.scan import KafkaScan
 from feedback.kafka.senders import open_sender
 from feedback.kafka.sending import KafkaSender
 from feedback.settings.settings import KafkaSection
-from producer_client.async_kafka import AsyncSender
+from producer_client.sending.async_sender import AsyncSender
 
 RoadName = Literal["threads", "tasks"]
 ROADS = get_args(RoadName)

@@ -15,7 +15,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, text
 
-from consumer.features.waits.record import Wait, encode, tombstone, wait_topic
+from consumer.features.waits.wait_record import Wait, encode, tombstone, wait_topic
 from feedback.clock import epoch_ms
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.scan import KafkaScan

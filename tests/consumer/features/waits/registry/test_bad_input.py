@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from consumer.features.waits.record import encode
+from consumer.features.waits.wait_record import encode
 from feedback.clock import epoch_ms
 from feedback.kafka.outgoing import Outgoing
 from tests.consumer.features.waits.registry.conftest import MakeScene

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from consumer.features.waits.record import Wait, encode, tombstone
-from consumer.features.waits.registry.facts import changes_of
+from consumer.features.waits.registry.wait_rows import changes_of
+from consumer.features.waits.wait_record import Wait, encode, tombstone
 from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import Record
 

@@ -1,0 +1,190 @@
+"""Own runs that the database has lost: written again, or given up for a sweep to settle.
+
+A commit that was acknowledged may be gone after a failover to a standby that lagged, or after a
+crash with `synchronous_commit=off`. A worker then knows more of its own runs than the journal does.
+Rare, so row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Select, and_, bindparam, case, func, null, select
+
+from consumer.journal.claims.claim_sql import EXTERNAL
+from consumer.journal.claims.finishing import finish, mark_effects
+from consumer.journal.claims.forgetting import as_forgotten, forgotten_among
+from consumer.journal.claims.verdict import gives_way, is_lost
+from consumer.journal.clock import now_ms
+from consumer.journal.history import row_columns
+from consumer.journal.losses.lost_rows import (
+    claim_values,
+    claimed_at,
+    insert_lost,
+    named_run,
+    overwrite_lost,
+    why_followed,
+)
+from consumer.journal.open_requests import open_requests, require_complete
+from consumer.journal.records import DISOWNED, EffectMark, JournalState, OwnRun, Row
+from consumer.journal.state_literals import CLAIMED
+from consumer.journal.tables import request
+from consumer.journal.writer import Writer
+
+Name = tuple[str, int]
+
+
+def restore(writer: Writer, runs: Sequence[OwnRun]) -> list[Row]:
+    """Write these runs again where the database has lost them; return those rows.
+
+    A row that says more than the worker knows stays as it is. Of an earlier run it is written how
+    that ended, where its row still stands: else the history would know of no end. A run that no
+    child took may be granted again once it is written; so it is not where another one may act, or
+    may have acted.
+    """
+    found, _ = writer.read({one.request_id for one in runs})
+    runs = [*_without_surpassed(writer, runs, found)]
+    latest = {one.request_id: one for one in sorted(runs, key=lambda one: one.generation)}
+    lost = {name for name, one in latest.items() if is_lost(one, found.get(name))}
+    # Another run may have followed, and was pruned since.
+    absent = [latest[name].claim for name in lost - found.keys() if latest[name].may_be_followed]
+    for name in forgotten_among(writer.connection, writer.group, absent):
+        latest[name] = as_forgotten(latest[name])
+    locked, _ = writer.read(lost, lock=True)
+    worker_id = writer.worker_id
+    lost = {name for name in lost if _is_still_lost(latest[name], locked.get(name), worker_id)}
+    for one in sorted(runs, key=lambda one: one.run):
+        row = locked.get(one.request_id)
+        is_before = one.run != latest[one.request_id].run
+        is_it = row is not None and (row.generation, row.owner) == (one.generation, worker_id)
+        if is_before and is_it and row is not None:
+            _write_again(writer, one, row)
+    locked, _ = writer.read(lost, lock=True)
+    for name in sorted(lost):
+        one, row = latest[name], locked.get(name)
+        if row is None:
+            insert_lost(writer, one.claim, _values(one, worker_id))
+        elif row.generation < one.generation:
+            values = {**claim_values(one.claim), **_values(one, worker_id), "by": null()}
+            why = why_followed(row, one.claim)
+            overwrite_lost(writer, row, values, why=why)
+        else:
+            _write_again(writer, one, row)
+    rows, _ = writer.read(lost)
+    return list(rows.values())
+
+
+def _without_surpassed(
+    writer: Writer, runs: Sequence[OwnRun], found: Mapping[str, Row]
+) -> Iterator[OwnRun]:
+    """Leave out runs that no child took where another run has acted, or may act."""
+    untaken = [one.claim for one in runs if not one.is_begun and one.request_id not in found]
+    pruned = forgotten_among(writer.connection, writer.group, untaken)
+    for one in runs:
+        is_pruned = one.request_id in pruned and not one.is_begun
+        if not is_pruned and not gives_way(one, found.get(one.request_id), writer.worker_id):
+            yield one
+
+
+def _is_still_lost(one: OwnRun, row: Row | None, worker_id: str) -> bool:
+    """Say it again of the row that is locked: another worker may have been faster."""
+    return is_lost(one, row) and not gives_way(one, row, worker_id)
+
+
+def _write_again(writer: Writer, one: OwnRun, row: Row) -> None:
+    """Write how a run ended that stands in its row, or that its effect has begun."""
+    if not is_lost(one, row):
+        return
+    if one.finish is not None:
+        finish(writer, [one.finish])
+    else:
+        mark_effects(writer, [EffectMark(*one.run)])
+
+
+def find_own(writer: Writer) -> list[Row]:
+    parameters = {"this_group": writer.group, "this_worker": writer.worker_id}
+    require_complete(writer.connection)
+    answers = writer.connection.execute(_find_own(writer.dialect), parameters)
+    return [Row(*answer) for answer in answers.all()]
+
+
+def disown(writer: Writer, runs: Sequence[Name]) -> None:
+    """Let claims of a worker count as left by a dead one, in doubt where that is possible."""
+    nobody = writer.worker_id + DISOWNED
+    for parameters in _claims_of(writer, runs):
+        writer.connection.execute(_DISOWN, {**parameters, "nobody": nobody})
+
+
+def mark_unbegun(writer: Writer, runs: Sequence[Name]) -> None:
+    """Let claims of a worker count as those of marked runs that have not entered their effect.
+
+    Of a plain external handler the claim itself says that the effect may have happened; that kind
+    is of the run that follows.
+    """
+    for parameters in _claims_of(writer, runs):
+        writer.connection.execute(_MARK_UNBEGUN, parameters)
+
+
+def _claims_of(writer: Writer, runs: Sequence[Name]) -> Iterator[dict[str, Any]]:
+    for request_id, generation in sorted(runs):
+        yield {
+            "this_group": writer.group,
+            "this_worker": writer.worker_id,
+            "this_request": request_id,
+            "this_generation": generation,
+        }
+
+
+def _values(one: OwnRun, worker_id: str) -> dict[str, Any]:
+    end = one.finish
+    began = one.entered or one.claim.effect_kind == EXTERNAL
+    delay_ms = None if end is None else end.delay_ms
+    return {
+        "generation": one.generation,
+        "effect_at": claimed_at(one.claim) if began else null(),
+        "state": JournalState.CLAIMED.value if end is None else end.state,
+        "owner": worker_id,
+        "claimed_at": claimed_at(one.claim),
+        "due_at": null() if delay_ms is None else now_ms() + delay_ms,
+        "finished_at": null() if end is None else now_ms(),
+        "code": None if end is None else end.code,
+        "message": None if end is None else end.message,
+        "result": None if end is None else end.result,
+        "resend": end is not None and end.resend,
+        "published_at": null(),
+    }
+
+
+@lru_cache
+def _find_own(dialect: str) -> Select[Any]:
+    rows = open_requests(dialect)
+    return select(*row_columns(rows)).where(
+        rows.c.group == bindparam("this_group"),
+        rows.c.owner == bindparam("this_worker"),
+        rows.c.state == CLAIMED,
+    )
+
+
+_MY_CLAIM = and_(
+    request.c.owner == bindparam("this_worker"),
+    request.c.state == JournalState.CLAIMED.value,
+)
+# A transactional run whose finish is gone has left nothing. Of any other the mark may be gone too.
+_DISOWN = (
+    named_run()
+    .where(_MY_CLAIM)
+    .values(
+        owner=bindparam("nobody"),
+        effect_at=case(
+            (request.c.effect_kind == "transactional", request.c.effect_at),
+            else_=func.coalesce(request.c.effect_at, now_ms()),
+        ),
+    )
+)
+_MARK_UNBEGUN = (
+    named_run()
+    .where(_MY_CLAIM, request.c.effect_kind == EXTERNAL)
+    .values(effect_kind="marked", effect_at=null())
+)

@@ -1,0 +1,1 @@
+"""Claims, finishes and takeovers, by rule and on both databases."""

@@ -1,0 +1,1 @@
+"""What is written again after the database or Redis has lost it."""

@@ -1,0 +1,135 @@
+"""Which requests of the same key have succeeded after a failure, on both databases."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from consumer.journal import Journal, JournalState, Work
+from consumer.journal.redrive.later_successes import (
+    MOST_NAMED,
+    MOST_STRETCHES,
+    LaterSuccesses,
+    stretches,
+)
+from consumer.journal.redrive.resolving import Decisions
+from tests.consumer.journal.conftest import Database
+from tests.consumer.journal.samples import claim, finish, new_id
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def later(database: Database, group: str) -> Iterator[LaterSuccesses]:
+    with LaterSuccesses(database.url, group=group) as made:
+        yield made
+
+
+def ended(
+    journal: Journal, state: JournalState, *, key: bytes | None = b"key", resend: bool = False
+) -> str:
+    """Let a new request end; return its id."""
+    name = new_id()
+    due = time.time_ns() // 1_000_000 + HOUR_MS
+    journal.apply(Work(claims=[claim(name, key=key, deadline_at=due)]))
+    journal.apply(Work(finishes=[finish(name, state=state, resend=resend)]))
+    return name
+
+
+def test_only_later_successes_of_the_same_key_are_named(
+    journal: Journal, later: LaterSuccesses, database: Database
+) -> None:
+    before = ended(journal, JournalState.SUCCEEDED)
+    failed = ended(journal, JournalState.FAILED)
+    database.change(
+        "UPDATE onceward_request SET claimed_at = claimed_at - 1000 WHERE request_id = :id",
+        id=before,
+    )
+    without_key = ended(journal, JournalState.FAILED, key=None)
+    good = ended(journal, JournalState.SUCCEEDED)
+    for state, key in ((JournalState.SUCCEEDED, b"other"), (JournalState.FAILED, b"key")):
+        last = ended(journal, state, key=key)
+    elsewhere = ended(journal, JournalState.SUCCEEDED)
+    database.change(
+        "UPDATE onceward_request SET topic = 'refunds' WHERE request_id = :id", id=elsewhere
+    )
+    assert later.of([failed, without_key, last, good, "nobody"]) == ({failed: [good]}, True, {})
+    assert later.of([]) == ({}, True, {})
+    with LaterSuccesses(database.url, group="another") as others:
+        assert others.of([failed]) == ({}, True, {})
+
+
+@pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.SUCCEEDED])
+def test_a_doubt_about_a_request_that_was_pruned_counts_since_it_is_one(
+    journal: Journal, later: LaterSuccesses, database: Database, state: JournalState
+) -> None:
+    before, failed, pruned = (ended(journal, one) for one in (state, JournalState.FAILED, state))
+    never_claimed = "UPDATE onceward_request SET claimed_at = NULL WHERE request_id = :id"
+    for name in (before, pruned):
+        database.change(never_claimed, id=name)
+    earlier = "UPDATE onceward_request SET finished_at = finished_at - 1000 WHERE request_id = :id"
+    database.change(earlier, id=before)
+    found = later.of([failed])
+    named = found.of if state is JournalState.SUCCEEDED else found.undecided
+    assert named == {failed: [pruned]}
+
+
+def test_later_requests_that_run_or_are_in_doubt_are_named_apart(
+    journal: Journal, later: LaterSuccesses
+) -> None:
+    failed = ended(journal, JournalState.FAILED)
+    due = time.time_ns() // 1_000_000 + HOUR_MS
+    running = new_id()
+    journal.apply(Work(claims=[claim(running, key=b"key", deadline_at=due)]))
+    doubt = ended(journal, JournalState.IN_DOUBT)
+    found = later.of([failed])
+    assert found.names_any and not found.of
+    assert {*found.undecided[failed]} == {running, doubt}
+
+
+def test_a_success_between_two_failures_of_a_request_is_named(
+    journal: Journal, later: LaterSuccesses
+) -> None:
+    failed = ended(journal, JournalState.FAILED, resend=True)
+    good = ended(journal, JournalState.SUCCEEDED)
+    due = time.time_ns() // 1_000_000 + HOUR_MS
+    journal.apply(Work(claims=[claim(failed, attempt=2, deadline_at=due)]))
+    journal.apply(Work(finishes=[finish(failed, 2, JournalState.FAILED)]))
+    assert later.of([failed]).of == {failed: [good]}
+
+
+def test_a_success_between_a_doubt_and_its_resolution_as_failed_is_named(
+    journal: Journal, later: LaterSuccesses, database: Database, group: str
+) -> None:
+    doubt = ended(journal, JournalState.IN_DOUBT)
+    good = ended(journal, JournalState.SUCCEEDED)
+    database.change(
+        "UPDATE onceward_request SET finished_at = finished_at - 9, claimed_at = claimed_at - 9"
+    )
+    with closing(Decisions(database.url, group=group)) as decisions:
+        decisions.resolve(
+            doubt, has_succeeded=False, result=None, code="NONE", reason="a list", by="ann"
+        )
+    assert later.of([doubt]).of == {doubt: [good]}
+
+
+def test_few_are_named_and_a_look_that_was_cut_is_said(
+    journal: Journal, later: LaterSuccesses
+) -> None:
+    failed = ended(journal, JournalState.FAILED)
+    good = [ended(journal, JournalState.SUCCEEDED) for _ in range(MOST_NAMED + 2)]
+    found = later.of([failed])
+    assert found.is_whole and len(found.of[failed]) == MOST_NAMED
+    assert set(found.of[failed]) < set(good)
+    assert not later.of([failed], most_read=2).is_whole
+
+
+def test_many_failures_are_looked_at_together_and_nothing_twice() -> None:
+    since = [at * 10 for at in range(1000)]
+    found = list(stretches(since, reach_ms=25))
+    assert len(found) == MOST_STRETCHES
+    assert found[0][1] == 9990 + 25 and found[-1][0] == -1
+    assert all(newer[0] >= older[1] for newer, older in itertools.pairwise(found))
+    assert list(stretches([])) == []

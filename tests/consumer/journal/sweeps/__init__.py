@@ -1,0 +1,1 @@
+"""Rows that nobody goes on with, and old ones."""

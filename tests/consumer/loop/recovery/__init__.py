@@ -1,0 +1,1 @@
+"""What a worker does with the claims of dead ones."""

@@ -1,0 +1,1 @@
+"""The clients as users hold them, and their waits."""

@@ -1,0 +1,1 @@
+"""`onceward-client` as users call it."""

@@ -1,0 +1,1 @@
+"""What the resender sends again, when, and what it leaves alone."""

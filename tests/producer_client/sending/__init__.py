@@ -1,0 +1,1 @@
+"""Sends: the first, another one, many, and those that fail."""
