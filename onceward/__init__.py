@@ -91,9 +91,9 @@ if TYPE_CHECKING:
     )
 else:
     if PathFinder.find_spec(f"{__name__}.feedback", __path__) is None:
-        from onceward.checkout import places
+        from onceward.checkout import finders
 
-        places.install()
+        finders.install()
 
     def __getattr__(name: str) -> object:
         from importlib import import_module
