@@ -17,7 +17,8 @@ next run, to the counterparty, or to a person. The rooms import only downward.
 
 Beside the road: `features/` has a folder for each thing that a user may declare or set. `ops/` is
 the worker as a process, its health and its command line; `dlq/` is the desk of the person who
-looks at dead letters and repairs them.
+looks at dead letters and repairs them, `console/` the same in a browser. `handlers/` are the
+declarations of users.
 
 Decisions taken, and their cost. One transaction a turn carries finishes, effects and claims: half
 the syncs to disk, and a claim waits for the finishes beside it. Kafka is read in a thread of its

@@ -13,9 +13,10 @@ Kafka (`feedback.kafka`) → a wait listens for its events and resends when `res
 - `wait_rules`: decides when a wait resends, and when it is over; pure.
 - `submission`: a request to send, made ready, and the result of its sending.
 - `resending`: decides when a waiting client or the resender sends again; pure.
-- `owner`: the process that a client belongs to.
-- `commands`, `outbox_commands`: `onceward-client`; `jsonl` reads its lines, and `watching` waits
-  for what others send again.
+- `owner`: the process that a client belongs to. `under_way`: its sends that closing waits for;
+  `sent_before`: those that it remembers in case Redis forgets.
+- `commands`, `outbox_commands`: `onceward-client`; `jsonl` reads its lines, `audited` those of an
+  audit, and `watching` waits for what others send again.
 - `outbox/`: requests written in the caller's own transaction, or after Kafka failed to take them.
   They stay there until a relay has sent them.
 

@@ -17,11 +17,15 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
   overwritten so.
 - `leases`: proof that a worker lives. `sweep`: peers settle the claims of dead workers. `pruning`:
   deletes old rows; `forgetting`: keeps pruned requests from running again.
-- `dead_claims`: finds claims of dead workers, also those that no handler is left for.
+- `dead_claims`: finds claims of dead workers, also those that no handler is left for. `gone_owners`
+  remembers the dead that have none left, pure.
 - `retrying`: whose next run is overdue. `pauses`: which topics the group does not run now.
 - `waiting`: rows that wait for a record about them; `owed_rows` has its kinds.
 - `republish`: which statuses are written again to an empty Redis, and by which worker.
 - `lookup`: reading for a person: rows, their history, the actions of people (`actions`).
+  `searching` looks for some of them.
+- `open_requests`: the table of those about which something is still to be done.
+- `topic_load`: how many requests of a topic are claimed, and how many wait for their next run.
 - `later_successes`: requests of a failure's key that have succeeded after it.
 - `redrive_work`: redrives, begun, found, taken over (`redrive_row`), and one at work.
   `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out, and says what
@@ -34,8 +38,8 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
 - `transactional`: transactions of handlers, for the children.
 - `group_journal`: the base class of these objects. `session`: its connection, over `feedback/sql`.
   `errors`: the errors of a database.
-- `tables`: the tables. `state_literals`: states as partial indexes need them. `schema`: version,
-  id, `migrate`. `migrations`: Alembic's files.
+- `tables`: the tables, `wait_tables` those of the registry. `state_literals`: states as partial
+  indexes need them. `schema`: version, id, `migrate`. `migrations`: Alembic's files.
 
 Decisions taken, and their cost. A batch is one statement, so a value that the database refuses
 costs the whole transaction: it is halved until the offender is alone, which takes about

@@ -18,6 +18,7 @@ Decisions, and their cost:
 - Brokers take their classes from a file that the first one wrote (`classes`, 48 MB): 2 s of the
   processor's time for a start instead of 6. It is the JVM's own (CDS); without it they start as
   before.
+- `ports` finds free ports, `errors` are the faults of servers that we start.
 - `polling` asks until an answer comes: nobody announces that a server is ready.
 - Linux only: pidfd, death signals and subreaping have no portable counterpart.
 """

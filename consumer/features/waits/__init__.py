@@ -13,7 +13,7 @@ writes how a request ended; `ended` is the message that it writes. `keeper` goes
 dead workers: `resuming` has the unfinished requests and their first takers, and makes a delivery
 from a wait record; `holders` has the living workers, and names the faults of topics. `waits`
 connects them; `declared` tells by a record and the declaration whether a run may follow another.
-`private_journal` stands in where there is no journal.
+`private_journal` stands in where there is no journal. `registry/` expires what waits too long.
 
 Decisions taken, and their cost. The log itself decides which worker goes on, so no database is
 needed: a taking is a record, and the first one counts; each taking costs a write and waiting until

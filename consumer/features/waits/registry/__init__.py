@@ -12,7 +12,7 @@ the table say are its own. `topics` finds the wait topics, names their faults, a
 on Kafka. `facts` are the rows of the table, and its changes, made from records, pure; `table`
 stores them, by `partitions` only for their owner. `moving` moves expired requests, and says how
 things stand after each step; `letter` brings a record back, since the table has no payload, and
-makes the letter. `tally` counts.
+makes the letter. `batches` writes about many requests in one statement, `tally` counts.
 
 Decisions taken, and their cost. The table is a copy of the topics: thrown away, it is read again.
 How far it was read stands beside it, in the same transaction, so that offsets are committed nowhere
