@@ -193,16 +193,6 @@ class Chain:
         return Start(first, tuple(kept))
 
 
-def owner(reaches: Iterable[Reach], offset: int, timestamp_ms: int) -> str | None:
-    """Return the date of the day that judges a record; None while none does.
-
-    >>> day = Reach(1, "2026-11-20", 0, 9, until_ms=2_000, frozen_at_ms=3_000, strays_from=0)
-    >>> [owner([day], 5, at) for at in (1_999, 2_500, 3_001)]
-    ['2026-11-20', None, '2026-11-20']
-    """
-    return next((one.date for one in reaches if one.takes(offset, timestamp_ms)), None)
-
-
 def stretches(reaches: Iterable[Reach], date: str) -> Iterator[Stretch]:
     """Yield the offsets that a day is the first to reach, with or without a record: (first, after).
 

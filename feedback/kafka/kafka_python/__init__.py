@@ -8,5 +8,5 @@
 - `faults` turns kafka-python's errors into ours. `admin` is the connection for questions,
   `topic_names` asks for the names of all topics.
 - `membership`, `fetching`, `sockets`, `logins`, `retries`, `failures` and `logs` mend faults of
-  kafka-python; `mends` lists them, with the versions that have them.
+  kafka-python. Its tests (`test_mends`) list them, with the versions that have them.
 """
