@@ -12,6 +12,7 @@ from consumer.journal.records import (
     ClaimVerdict,
     Finish,
     FinishResult,
+    Run,
     TakeoverResult,
     TakeoverResultKind,
     VerdictKind,
@@ -20,8 +21,6 @@ from consumer.journal.restoring import mark_unbegun
 from consumer.journal.session import JournalSession
 from consumer.journal.takeover import granted_names
 from consumer.journal.work import Work
-
-Name = tuple[str, int]
 
 # PostgreSQL has room for 64 locks of each of its connections, and a worker has several of these.
 KEYS_AT_ONCE = 256
@@ -49,7 +48,7 @@ class Commits:
         self._outcome_topics = outcome_topics
         self.expects_rows = False
 
-    def commit(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
+    def commit(self, work: Work, held: Collection[Run], tried: Collection[str]) -> Applied:
         """Commit claims of very many keys one part after the other: each key is a lock."""
         first, rest = work.cut(KEYS_AT_ONCE)
         done = self._settle(first, held, tried)
@@ -57,7 +56,7 @@ class Commits:
             return done
         return _joined(done, self.commit(rest, _held_after(done, held), tried))
 
-    def mark_unbegun(self, runs: Sequence[Name]) -> None:
+    def mark_unbegun(self, runs: Sequence[Run]) -> None:
         """Commit that claims are of runs that never began, as `Journal.mark_unbegun` says."""
         try:
             self._mark_unbegun(runs)
@@ -65,11 +64,11 @@ class Commits:
             # As in `_tried_twice`.
             self._mark_unbegun(runs)
 
-    def _mark_unbegun(self, runs: Sequence[Name]) -> None:
+    def _mark_unbegun(self, runs: Sequence[Run]) -> None:
         with self._session.transaction() as connection:
             mark_unbegun(connection, self._group, runs, worker_id=self._worker_id)
 
-    def _settle(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
+    def _settle(self, work: Work, held: Collection[Run], tried: Collection[str]) -> Applied:
         try:
             return self._tried_twice(work, held, tried)
         except DataRefused as refused:
@@ -80,7 +79,7 @@ class Commits:
         return _joined(done, self._settle(second, _held_after(done, held), tried))
 
     def _tried_twice(
-        self, work: Work, held: Collection[Name], tried: Collection[str] = ()
+        self, work: Work, held: Collection[Run], tried: Collection[str] = ()
     ) -> Applied:
         try:
             return self._carry_out(work, held, tried)
@@ -88,7 +87,7 @@ class Commits:
             # Rolled back whole. The other transaction went on: the second try finds the way free.
             return self._carry_out(work, held, tried)
 
-    def _carry_out(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
+    def _carry_out(self, work: Work, held: Collection[Run], tried: Collection[str]) -> Applied:
         with self._session.transaction() as connection:
             return work.carry_out(
                 connection,
@@ -100,7 +99,7 @@ class Commits:
                 expects_rows=self.expects_rows,
             )
 
-    def _set_apart(self, work: Work, held: Collection[Name], reason: str) -> Applied:
+    def _set_apart(self, work: Work, held: Collection[Run], reason: str) -> Applied:
         """Write the one item that the database refuses, without its data."""
         if work.claims:
             text = f"the database refuses this request's data ({reason})"
@@ -121,7 +120,7 @@ class Commits:
         taken = {(one.request_id, one.generation): stale for one in work.takeovers}
         return replace(NOTHING, takeovers=taken)
 
-    def _finish_without_result(self, finish: Finish, held: Collection[Name]) -> Applied:
+    def _finish_without_result(self, finish: Finish, held: Collection[Run]) -> Applied:
         name = (finish.request_id, finish.generation)
         result = self._tried_twice(Work(finishes=[finish]), held).finished[name]
         with self._session.transaction(read_only=True) as connection:
@@ -143,7 +142,7 @@ def _joined(first: Applied, second: Applied) -> Applied:
     )
 
 
-def _held_after(applied: Applied, held: Collection[Name]) -> set[Name]:
+def _held_after(applied: Applied, held: Collection[Run]) -> set[Run]:
     granted = {
         (verdict.row.request_id, verdict.row.generation)
         for verdict in applied.verdicts

@@ -19,16 +19,15 @@ from consumer.journal.records import (
     FinishResult,
     JournalState,
     Published,
+    Run,
 )
 from consumer.journal.tables import request
 from consumer.journal.verdict import decide_finish, resolution
 
-Name = tuple[str, int]
-
 
 def finish(
     connection: Connection, group: str, worker_id: str, finishes: Sequence[Finish]
-) -> dict[Name, FinishResult]:
+) -> dict[Run, FinishResult]:
     """Write how runs ended; return the result of each finish, by (request_id, generation)."""
     distinct = {(one.request_id, one.generation): one for one in reversed(finishes)}
     written = _write(connection, group, distinct, JournalState.CLAIMED)
@@ -42,8 +41,8 @@ def finish(
 
 
 def _finish_late(
-    connection: Connection, group: str, worker_id: str, finishes: dict[Name, Finish]
-) -> dict[Name, FinishResult]:
+    connection: Connection, group: str, worker_id: str, finishes: dict[Run, Finish]
+) -> dict[Run, FinishResult]:
     rows, _ = read(connection, group, {name for name, _ in finishes}, lock=True)
     results = {}
     for name, one in finishes.items():
@@ -63,8 +62,8 @@ def _finish_late(
 
 
 def _write(
-    connection: Connection, group: str, finishes: dict[Name, Finish], state: JournalState
-) -> dict[Name, int | None]:
+    connection: Connection, group: str, finishes: dict[Run, Finish], state: JournalState
+) -> dict[Run, int | None]:
     """Return when the next run of each is due, by the rows as written."""
     rows = [
         (
@@ -87,7 +86,7 @@ def _write(
 
 def mark_effects(
     connection: Connection, group: str, worker_id: str, effects: Sequence[EffectMark]
-) -> set[Name]:
+) -> set[Run]:
     """Note that effects are entered; return the (request_id, generation) that may enter.
 
     One that is noted already was asked for by an earlier try of unknown outcome: it may enter.

@@ -16,6 +16,7 @@ from consumer.journal.records import (
     Published,
     Refusal,
     Row,
+    Run,
     Skip,
     Takeover,
     VerdictKind,
@@ -28,8 +29,6 @@ from consumer.journal.tables import request
 from consumer.journal.told_rule import ToldRun
 from consumer.journal.work import Work
 from feedback.observer import Observer, observed
-
-Name = tuple[str, int]
 
 
 class Journal(SweptJournal):
@@ -73,7 +72,7 @@ class Journal(SweptJournal):
         published: Sequence[Published] = (),
         own_runs: Sequence[OwnRun] = (),
         told_runs: Sequence[ToldRun] = (),
-        held: Collection[Name] = (),
+        held: Collection[Run] = (),
         tried: Collection[str] = (),
     ) -> Applied:
         """Commit all items in one transaction and return the result of each.
@@ -123,7 +122,7 @@ class Journal(SweptJournal):
         with self._session.transaction(read_only=True) as connection:
             return find_own(connection, self._group, worker_id=self._worker_id)
 
-    def disown(self, runs: Sequence[Name]) -> None:
+    def disown(self, runs: Sequence[Run]) -> None:
         """Leave claims of this worker to a sweep: nobody holds them, or knows how they ended.
 
         A run that the rollback of its row does not undo may have had its effect.
@@ -131,7 +130,7 @@ class Journal(SweptJournal):
         with self._session.transaction() as connection:
             disown(connection, self._group, runs, worker_id=self._worker_id)
 
-    def mark_unbegun(self, runs: Sequence[Name]) -> None:
+    def mark_unbegun(self, runs: Sequence[Run]) -> None:
         """Leave claims of this worker to a sweep, as of runs that did not reach their effect.
 
         Only of runs that certainly never began, and will not.

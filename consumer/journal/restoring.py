@@ -27,12 +27,10 @@ from consumer.journal.lost_rows import (
     why_followed,
 )
 from consumer.journal.open_requests import open_requests, require_complete
-from consumer.journal.records import DISOWNED, EffectMark, JournalState, OwnRun, Row
+from consumer.journal.records import DISOWNED, EffectMark, JournalState, OwnRun, Row, Run
 from consumer.journal.state_literals import CLAIMED
 from consumer.journal.tables import request
 from consumer.journal.verdict import gives_way, is_lost
-
-Name = tuple[str, int]
 
 
 def restore(
@@ -121,14 +119,14 @@ def find_own(connection: Connection, group: str, *, worker_id: str) -> list[Row]
     return [Row(*answer) for answer in answers.all()]
 
 
-def disown(connection: Connection, group: str, runs: Sequence[Name], *, worker_id: str) -> None:
+def disown(connection: Connection, group: str, runs: Sequence[Run], *, worker_id: str) -> None:
     """Let claims of a worker count as left by a dead one, in doubt where that is possible."""
     for parameters in _claims_of(group, runs, worker_id):
         connection.execute(_DISOWN, {**parameters, "nobody": worker_id + DISOWNED})
 
 
 def mark_unbegun(
-    connection: Connection, group: str, runs: Sequence[Name], *, worker_id: str
+    connection: Connection, group: str, runs: Sequence[Run], *, worker_id: str
 ) -> None:
     """Let claims of a worker count as those of marked runs that have not entered their effect.
 
@@ -139,7 +137,7 @@ def mark_unbegun(
         connection.execute(_MARK_UNBEGUN, parameters)
 
 
-def _claims_of(group: str, runs: Sequence[Name], worker_id: str) -> Iterator[dict[str, Any]]:
+def _claims_of(group: str, runs: Sequence[Run], worker_id: str) -> Iterator[dict[str, Any]]:
     for request_id, generation in sorted(runs):
         yield {
             "this_group": group,

@@ -39,6 +39,7 @@ from consumer.journal.records import (
     JournalState,
     Retried,
     Row,
+    Run,
     Takeover,
     TakeoverKind,
     TakeoverResult,
@@ -47,7 +48,6 @@ from consumer.journal.records import (
 from consumer.journal.tables import request, run, worker
 from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover
 
-Name = tuple[str, int]
 _OURS = (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE)
 
 
@@ -57,12 +57,12 @@ def take_over(
     worker_id: str,
     wishes: Sequence[Takeover],
     *,
-    held: Collection[Name],
-) -> dict[Name, TakeoverResult]:
+    held: Collection[Run],
+) -> dict[Run, TakeoverResult]:
     """Carry takeovers out; return the result of each, by (request_id, generation) of the wish."""
     if not wishes:
         return {}
-    results: dict[Name, TakeoverResult] = {}
+    results: dict[Run, TakeoverResult] = {}
     ids = {one.request_id for one in wishes}
     rows, _ = read(connection, group, ids, lock=True)
     # With the rows locked: the facts read from here on stay true until we write.
@@ -90,7 +90,7 @@ def take_over(
     return results
 
 
-def granted_names(results: Mapping[Name, TakeoverResult]) -> Iterator[Name]:
+def granted_names(results: Mapping[Run, TakeoverResult]) -> Iterator[Run]:
     """Yield (request_id, generation) of the runs that these takeovers gave us."""
     for result in results.values():
         if result.kind in _OURS and result.row is not None:

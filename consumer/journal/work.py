@@ -20,6 +20,7 @@ from consumer.journal.records import (
     Published,
     Refusal,
     Row,
+    Run,
     Skip,
     Takeover,
 )
@@ -27,8 +28,6 @@ from consumer.journal.restoring import restore
 from consumer.journal.skipping import refuse, skip
 from consumer.journal.takeover import granted_names, take_over
 from consumer.journal.told_rule import ToldRun
-
-Name = tuple[str, int]
 
 _KINDS = (
     "own_runs",
@@ -101,7 +100,7 @@ class Work:
         *,
         group: str,
         worker_id: str,
-        held: Collection[Name],
+        held: Collection[Run],
         tried: Collection[str] = (),
         outcome_topics: Collection[str] = (),
         expects_rows: bool = False,

@@ -17,8 +17,7 @@ from typing import ClassVar
 
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gate
-from consumer.journal import Finish, Row
-from consumer.loop.mapping import Run
+from consumer.journal import Finish, Row, Run
 from consumer.loop.settlement import Settlement, Skipping
 from consumer.pool import Job
 from feedback.records.envelope import Record

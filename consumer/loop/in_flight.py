@@ -8,11 +8,11 @@ from typing import Protocol
 
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery, RefusedRecord
-from consumer.journal import EffectMark, Finish, OwnRun, Row, TakeoverKind
+from consumer.journal import EffectMark, Finish, OwnRun, Row, Run, TakeoverKind
 from consumer.loop import mapping, settlement
 from consumer.loop.continuation import After, Continuation, continuation
 from consumer.loop.ended_runs import EndedRuns
-from consumer.loop.mapping import CHILD_DIED, TIMEOUT, Run
+from consumer.loop.mapping import CHILD_DIED, TIMEOUT
 from consumer.loop.settlement import KnownRun, Settlement
 from consumer.pool import ChildDied, ChildFailed, ChildRetired, EffectAsked, Event, Finished, Job
 from consumer.pool.exit_watch import of_process

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
-from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, ToldRun
+from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, Run, ToldRun
 from consumer.loop import mapping
 from consumer.loop.dead_ends import (
     END_LOST,
@@ -22,7 +22,6 @@ from consumer.loop.dead_ends import (
     was_never_claimed,
     why_doubted,
 )
-from consumer.loop.mapping import Run
 from feedback import status
 from feedback.errors import RedisUnavailable
 from feedback.logs import EventLog

@@ -12,13 +12,13 @@ from consumer.journal import (
     OwnRun,
     Published,
     Refusal,
+    Run,
     TakeoverKind,
     ToldRun,
 )
 from consumer.loop import mapping
 from consumer.loop.continuation import Continuation
 from consumer.loop.in_flight import InFlight
-from consumer.loop.mapping import Run
 from consumer.loop.settlement import Skipping
 from consumer.loop.told_runs import ToldRuns, as_ended, leads
 from consumer.status.status_writer import StatusWriter

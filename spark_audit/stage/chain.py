@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 # The begin of 2011, the year of Kafka's first release: an older record is of no day.
 STRAY_MS = 1_293_840_000_000
 
-Place = tuple[str, int]
+PartitionName = tuple[str, int]
 Stretch = tuple[int, int]
 
 
@@ -85,7 +85,7 @@ class Past:
     number: int
     until_ms: int
     frozen_at_ms: int
-    links: Mapping[Place, Link]
+    links: Mapping[PartitionName, Link]
 
     @property
     def reached_at_ms(self) -> int:
@@ -156,7 +156,7 @@ class Chain:
             return False
         return any(past.number > own.number for past in self.pasts)
 
-    def start(self, place: Place, topic_id: str, *, end: int, is_derived: bool) -> Start:
+    def start(self, place: PartitionName, topic_id: str, *, end: int, is_derived: bool) -> Start:
         """Return where the run begins on a partition.
 
         Args:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from contextlib import ExitStack
 
 from consumer.features.waits.holders import Heartbeats
-from consumer.features.waits.registry.facts import Owned, Place
+from consumer.features.waits.registry.facts import Owned
 from consumer.features.waits.registry.held import PartitionsOwned, Stopping
 from consumer.features.waits.registry.moving import Moving
 from consumer.features.waits.registry.partitions import LeaseLost
@@ -29,6 +29,7 @@ from feedback.kafka.fencing import Fenced
 from feedback.kafka.scan import KafkaScan
 from feedback.kafka.source import KafkaSource
 from feedback.kafka.topics import KafkaTopics, TopicMissing
+from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -90,7 +91,7 @@ class Registry:
         self._held: PartitionsOwned | None = None
         self._away = {name: ServerOutage(name) for name in ("kafka", "redis", "registry_database")}
         self._topics_due_s = self._look_due_s = 0.0
-        self._told: set[tuple[Place, str]] = set()
+        self._told: set[tuple[Partition, str]] = set()
         self._is_current = False
         self._hindrance: NotAvailable | None = None
         self.tally = RegistryCounts()
@@ -279,7 +280,7 @@ class Registry:
         )
         return not rows and not holders.missing
 
-    def _say_held(self, place: Place, living: Collection[str]) -> None:
+    def _say_held(self, place: Partition, living: Collection[str]) -> None:
         """Count expired requests that are left to living holders; log each of them once."""
         held = self._table.count_due(place, living) if living else 0
         self.tally.held[place] = held
