@@ -1,23 +1,37 @@
 """The worker's room: a committed record runs at most once, and its client is told how it ended.
 
-The way of a request (docs: How it works), in the twelve files that a reader opens:
+The way of a request (docs: How it works), in the thirteen files that a reader opens. Each step ends
+with the files that these ask on the way, for a handler that declares no feature.
 
 1. `intake/intake` reads a record. Its client is told ACCEPTED, its offset is committed, and it
    waits in the bounded `intake/buffer`.
+   Asks `intake/kafka_thread`, `handlers/delivery`, `handlers/order_keys`, `intake/gate`,
+   `intake/unsure` and `status/status_messages`.
 2. `loop/scheduler` orders the waiting requests. When a slot is free, `loop/selection` takes the
    next, and `loop/writing` claims it in a transaction of `journal/journal`.
+   Asks `loop/order/key_queues`, `loop/due_quota`, `loop/mapping`, `loop/write_batching`; in the
+   journal `journal/session`, `journal/commits`, `journal/work`, `journal/records`,
+   `journal/ordering`, `journal/batch`, `journal/claiming` and `journal/takeover`.
 3. `loop/worker`, the turn itself, dispatches it to `pool/pool`. A child runs the user's function
    (`pool/runs`), or the one that asks the counterparty about a run in doubt.
+   Asks `loop/granted`, `pool/supervisor`, `pool/child_process`, `pool/jobs_in_child`,
+   `pool/handover`, `pool/wire`, `pool/frames`, `pool/watch` and `pool/wakeup`; in the child
+   `pool/child`, `pool/slots`, `pool/job`, `pool/outcome` and `pool/outbox`.
 4. The outcome comes back to `loop/in_flight`; `loop/settlement`, pure, says how the run ended. The
    next transaction finishes it, `loop/follow_up` acts on its row, and `status/status_writer` tells
    the client.
+   Asks `journal/finishing`, `loop/ended_runs` and `status/status_backlog`. Features hear of it
+   (`loop/feature`, `ops/build`): `ops/health/pace`, `features/retries/retries` with
+   `features/retries/next_run`, `features/pausing/pausing` with `features/pausing/guard`,
+   `features/dead_letters/dead_letters`, `features/waits/waits` with `features/waits/ends`.
 
 A run that has no end (its child died, or nobody can know) goes by `loop/continuation`, pure, to the
 next run, to the counterparty, or to a person. The rooms import only downward.
 
 Beside the road: `features/` has a folder for each thing that a user may declare or set. `ops/` is
 the worker as a process, its health and its command line; `dlq/` is the desk of the person who
-looks at dead letters and repairs them.
+looks at dead letters and repairs them, `console/` the same in a browser. `handlers/` are the
+declarations of users.
 
 Decisions taken, and their cost. One transaction a turn carries finishes, effects and claims: half
 the syncs to disk, and a claim waits for the finishes beside it. Kafka is read in a thread of its

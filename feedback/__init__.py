@@ -14,6 +14,9 @@ Redis (`redis/`) by the rule in `status`, and wait for changes by events.
 - `settings/`: TOML and environment, every fault reported at once.
 - `logs`: events with fields. `console/`: options and exit codes of all commands. `web/`: pages and
   webhooks. `systemd`: notifications to the service manager.
+- `security`: the faults of security and their corrections, pure. `tls_files` and `tls_probe` find
+  the fault where a library names none. `outages` logs faults and the time without a server.
+- `observer`: hears what the parts of a process do, for metrics.
 - `files`: files for their owner alone. `names`: host names resolved in bounded time. `tasks`:
   asyncio tasks ended for certain. `foreign`: safe reading of objects that the user's code made.
   `lazy`: names imported when first asked for.

@@ -214,10 +214,10 @@ class Replaced:
     packed: bytes = field(repr=False)  # of a result, among others
 
 
-Answer = Refused | Replaced | RedisRefused | None
+WriteAnswer = Refused | Replaced | RedisRefused | None
 
 
-def decode_answer(reply: bytes | int) -> Answer:
+def decode_answer(reply: bytes | int) -> WriteAnswer:
     """Return the script's answer to one write.
 
     None: the write was taken, and it replaced no status that a failed sending would restore.
@@ -235,7 +235,7 @@ def decode_answer(reply: bytes | int) -> Answer:
     )
 
 
-def refusals_of(answers: Sequence[Answer]) -> list[Refused | None]:
+def refusals_of(answers: Sequence[WriteAnswer]) -> list[Refused | None]:
     """Return each answer's refusal, None for a write that was taken.
 
     Raises:

@@ -7,7 +7,10 @@ from onceward import Client, Request, handler
 Whatever a program needs is here. A name is imported when it is first asked for, so a program of
 handlers loads no client, and a client for threads nothing of asyncio's. Beside the names there are
 commands: `commands` has all of them, `first_project` writes a project, `dev` runs it with Kafka and
-Redis, which `servers` starts.
+Redis, which `servers` starts, `troubleshooting` prints what to do about an error.
+
+`testing` runs handlers without servers, and `pytest_plugin` offers that to pytest. `http` and
+`django` put the front door and the outbox into an application that exists.
 
 **Where the rooms are.** In a checkout they stand beside this folder, as `consumer`, `feedback`,
 `producer_client` and `spark_audit`; `onceward.consumer` is the same module object as `consumer`
@@ -91,9 +94,9 @@ if TYPE_CHECKING:
     )
 else:
     if PathFinder.find_spec(f"{__name__}.feedback", __path__) is None:
-        from onceward.checkout import rooms
+        from onceward.checkout import finders
 
-        rooms.install()
+        finders.install()
 
     def __getattr__(name: str) -> object:
         from importlib import import_module

@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     found: list[str] = []
     # Libraries that are imported here may warn of themselves, which is nobody's finding.
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        from onceward.testing.real.bench import RealBench
         from onceward.testing.real.servers import RealServers
         from onceward.testing.real.switch import switch_on
 
@@ -50,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         except OncewardError as error:
             raise pytest.UsageError(f"{OPTION}: {error}") from error
     config.stash[_FOUND], config.stash[_SERVERS] = found, servers
-    switch_on(servers)
+    switch_on(servers, RealBench)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

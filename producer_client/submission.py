@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from feedback.errors import InvalidMessage, NotSent, OncewardError, PayloadMismatch, SendUnknown
+from feedback.errors import InvalidMessage, OncewardError, SendUnknown
 from feedback.foreign import class_name, name_of
 from feedback.records.envelope import (
     MAX_EPOCH_MS,
@@ -205,6 +205,3 @@ def _checked(headers: tuple[tuple[str, bytes], ...]) -> tuple[tuple[str, bytes],
             case _:
                 raise InvalidMessage("headers are pairs of a name (text) and a value (bytes)")
     return tuple(headers)
-
-
-SEND_ERRORS = (NotSent, SendUnknown, PayloadMismatch)

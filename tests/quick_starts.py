@@ -6,9 +6,9 @@ pays for the many starts of `make test-long`, and not for the three of `make tes
 
 import sys
 
-from onceward.servers import classes as of_the_broker
 from tests.kit.in_words import in_words
 from tests.spark_audit import classes as of_spark
+from tests.stack import classes as of_the_broker
 
 WRITES = {"broker": of_the_broker.write_classes, "spark": of_spark.write_classes}
 

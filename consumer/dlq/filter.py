@@ -73,10 +73,6 @@ class Filter:
             and (self.key is None or letter.key == self.key.encode())
         )
 
-    def takes_state(self, state: LetterState) -> bool:
-        """Whether a letter of this state is meant."""
-        return not self.states or state in self.states
-
     def to_json(self) -> str:
         """Return it as text that `from_json` reads."""
         given = {name: value for name, value in asdict(self).items() if value not in _NOTHING}

@@ -9,6 +9,7 @@
   is the answer of its `query=`.
 - `backoff`, `error_classes` and `retry_policy`: whether and when a failed run is retried, and all
   that a handler says of it, as one value.
+- `order_keys`: which requests run one after the other.
 - `dead_letters/`: the declaration of a handler of dead letters, and its argument.
 """
 

@@ -1,7 +1,7 @@
 """The interface for a user's module: `@handler`, and the errors that a handler may raise.
 
 Imported in every child, so nothing heavy is imported here. A declaration is checked when it is
-read (`consumer.handlers.declaration`): a worker with a wrong one does not start.
+read (`consumer.handlers.checks`): a worker with a wrong one does not start.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any, Literal, TypeVar
 
 from consumer.handlers.backoff import Backoff
 from consumer.handlers.checks.retries import backoff_of
-from consumer.handlers.dead_letters.declaring import OnError, placeholder
+from consumer.handlers.dead_letters.declaring import placeholder
 from consumer.handlers.declaration import (
     DeliveryKind,
     EffectKind,
     Handler,
     HandlerDefinitionError,
     InDoubtPolicy,
+    OnError,
     Order,
     choose,
 )

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from consumer.handlers.checks.handler_check import check
 from consumer.handlers.dead_letters.declaring import in_group
-from consumer.handlers.declaration import Handler, HandlerDefinitionError, check
+from consumer.handlers.declaration import Handler, HandlerDefinitionError
 from feedback.errors import SettingsError
 from feedback.records.schema_faults import SchemaError
 

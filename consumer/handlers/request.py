@@ -29,7 +29,7 @@ def idempotency_key(group: str, request_id: str, voids: int) -> str:
     return "ow-" + sha256(text.encode()).hexdigest()[:40]
 
 
-Headers = tuple[tuple[str, bytes | None], ...]
+RequestHeaders = tuple[tuple[str, bytes | None], ...]
 
 _NOT_MARKED = {
     EffectKind.EXTERNAL: "the whole run is the effect already, and the claim has recorded it",
@@ -58,7 +58,7 @@ class Request:
     timestamp: int
     key: bytes | None = field(repr=False)
     value: bytes | None = field(repr=False)
-    headers: Headers = field(repr=False)
+    headers: RequestHeaders = field(repr=False)
     attempt: int
     generation: int
     deadline_at: int

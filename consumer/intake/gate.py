@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 
 # Clients hear this of requests that were given up because a gate had closed their topic.
 TOPIC_PAUSED = "TOPIC_PAUSED"
-
-Partition = tuple[str, int]
 
 
 class Gate:

@@ -33,7 +33,7 @@ from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.errors import TopicAbsent, TopicRefused
 from feedback.kafka.source import CommitFailed, KafkaSource
-from feedback.kafka.values import Partition
+from feedback.kafka.values import Partition, Place
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.statuses import Refused
@@ -46,8 +46,6 @@ MAX_RECORDS = 500
 FEW_RECORDS = 16
 AWAY_PAUSE_S = 1.0
 DROPPED_PAUSE_S = 0.2
-
-Place = tuple[str, int, int]
 
 
 class Intake(KafkaThread):

@@ -11,9 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from consumer.intake.buffer import Received
-from feedback.kafka.values import Partition
-
-Place = tuple[str, int, int]
+from feedback.kafka.values import Partition, Place
 
 
 class Positions(Protocol):

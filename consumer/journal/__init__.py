@@ -17,6 +17,7 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
 - `leases`: proof that a worker lives. `pauses`: which topics the group does not run now.
 - `waiting`: rows that wait for a record about them; `owed_rows` has its kinds.
 - `open_requests`: those about which something is still to be done, apart from all that have ended.
+- `topic_load`: how many requests of a topic are claimed, and how many wait for their next run.
 - `lookup`, `searching`: reading for a person: rows, their history, the actions of people
   (`actions`).
 - `pacing`: how often a slow query runs, and how far back it looks.
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         Refusal,
         Retried,
         Row,
+        Run,
         Skip,
         Takeover,
         TakeoverKind,
@@ -115,6 +117,7 @@ else:
                 "Refusal",
                 "Retried",
                 "Row",
+                "Run",
                 "Skip",
                 "Takeover",
                 "TakeoverKind",
@@ -156,6 +159,7 @@ __all__ = [
     "Refusal",
     "Retried",
     "Row",
+    "Run",
     "Skip",
     "Takeover",
     "TakeoverKind",

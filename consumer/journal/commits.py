@@ -15,6 +15,7 @@ from consumer.journal.records import (
     ClaimVerdict,
     Finish,
     FinishResult,
+    Run,
     TakeoverResult,
     TakeoverResultKind,
     VerdictKind,
@@ -22,8 +23,6 @@ from consumer.journal.records import (
 from consumer.journal.session import JournalSession
 from consumer.journal.work import Work
 from consumer.journal.writer import Writer
-
-Name = tuple[str, int]
 
 # PostgreSQL has room for 64 locks of each of its connections, and a worker has several of these.
 KEYS_AT_ONCE = 256
@@ -34,18 +33,18 @@ class Commits:
     """The commits of one worker, on its connection.
 
     Args:
-        writer: makes the worker that writes, for a transaction on this connection.
+        writer_on: makes the worker that writes, for a transaction on this connection.
 
     Attributes:
         expects_rows: whether most claims of the next call are probably resends.
     """
 
-    def __init__(self, session: JournalSession, writer: Callable[[Connection], Writer]) -> None:
+    def __init__(self, session: JournalSession, writer_on: Callable[[Connection], Writer]) -> None:
         self._session = session
-        self._writer = writer
+        self._writer_on = writer_on
         self.expects_rows = False
 
-    def commit(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
+    def commit(self, work: Work, held: Collection[Run], tried: Collection[str]) -> Applied:
         """Commit claims of very many keys one part after the other: each key is a lock."""
         first, rest = work.cut(KEYS_AT_ONCE)
         done = self._settle(first, held, tried)
@@ -53,7 +52,7 @@ class Commits:
             return done
         return _joined(done, self.commit(rest, _held_after(done, held), tried))
 
-    def mark_unbegun(self, runs: Sequence[Name]) -> None:
+    def mark_unbegun(self, runs: Sequence[Run]) -> None:
         """Commit that claims are of runs that never began, as `Journal.mark_unbegun` says."""
         try:
             self._mark_unbegun(runs)
@@ -61,11 +60,11 @@ class Commits:
             # As in `_tried_twice`.
             self._mark_unbegun(runs)
 
-    def _mark_unbegun(self, runs: Sequence[Name]) -> None:
+    def _mark_unbegun(self, runs: Sequence[Run]) -> None:
         with self._session.transaction() as connection:
-            mark_unbegun(self._writer(connection), runs)
+            mark_unbegun(self._writer_on(connection), runs)
 
-    def _settle(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
+    def _settle(self, work: Work, held: Collection[Run], tried: Collection[str]) -> Applied:
         try:
             return self._tried_twice(work, held, tried)
         except DataRefused as refused:
@@ -76,7 +75,7 @@ class Commits:
         return _joined(done, self._settle(second, _held_after(done, held), tried))
 
     def _tried_twice(
-        self, work: Work, held: Collection[Name], tried: Collection[str] = ()
+        self, work: Work, held: Collection[Run], tried: Collection[str] = ()
     ) -> Applied:
         try:
             return self._carry_out(work, held, tried)
@@ -84,16 +83,16 @@ class Commits:
             # Rolled back whole. The other transaction went on: the second try finds the way free.
             return self._carry_out(work, held, tried)
 
-    def _carry_out(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
+    def _carry_out(self, work: Work, held: Collection[Run], tried: Collection[str]) -> Applied:
         with self._session.transaction() as connection:
             return work.carry_out(
-                self._writer(connection),
+                self._writer_on(connection),
                 held=held,
                 tried=tried,
                 expects_rows=self.expects_rows,
             )
 
-    def _set_apart(self, work: Work, held: Collection[Name], reason: str) -> Applied:
+    def _set_apart(self, work: Work, held: Collection[Run], reason: str) -> Applied:
         """Write the one item that the database refuses, without its data."""
         if work.claims:
             text = f"the database refuses this request's data ({reason})"
@@ -114,11 +113,11 @@ class Commits:
         taken = {(one.request_id, one.generation): stale for one in work.takeovers}
         return replace(NOTHING, takeovers=taken)
 
-    def _finish_without_result(self, finish: Finish, held: Collection[Name]) -> Applied:
+    def _finish_without_result(self, finish: Finish, held: Collection[Run]) -> Applied:
         name = (finish.request_id, finish.generation)
         result = self._tried_twice(Work(finishes=[finish]), held).finished[name]
         with self._session.transaction(read_only=True) as connection:
-            rows, _ = self._writer(connection).read([finish.request_id])
+            rows, _ = self._writer_on(connection).read([finish.request_id])
         # The row was written otherwise than the finish asked: return it.
         told = FinishResult(result.kind, rows.get(finish.request_id))
         return replace(NOTHING, finished={name: told})
@@ -136,7 +135,7 @@ def _joined(first: Applied, second: Applied) -> Applied:
     )
 
 
-def _held_after(applied: Applied, held: Collection[Name]) -> set[Name]:
+def _held_after(applied: Applied, held: Collection[Run]) -> set[Run]:
     granted = {
         (verdict.row.request_id, verdict.row.generation)
         for verdict in applied.verdicts

@@ -9,14 +9,12 @@ from sqlalchemy import func, select
 from consumer.journal.commits import NOTHING, Commits
 from consumer.journal.database_settings import DatabaseSettings, read_standing
 from consumer.journal.losses.restoring import disown, find_own
-from consumer.journal.records import Applied, Row, VerdictKind
+from consumer.journal.records import Applied, Row, Run, VerdictKind
 from consumer.journal.schema import check_version, read_journal_id, server_version
 from consumer.journal.sweeps.swept_journal import SweptJournal
 from consumer.journal.tables import request
 from consumer.journal.work import Work
 from feedback.observer import Observer, observed
-
-Name = tuple[str, int]
 
 
 class Journal(SweptJournal):
@@ -44,10 +42,10 @@ class Journal(SweptJournal):
             outcome_topics=outcome_topics,
         )
         self._observers = observers
-        self._commits = Commits(self._session, self._writer)
+        self._commits = Commits(self._session, self._writer_on)
 
     def apply(
-        self, work: Work, *, held: Collection[Name] = (), tried: Collection[str] = ()
+        self, work: Work, *, held: Collection[Run] = (), tried: Collection[str] = ()
     ) -> Applied:
         """Commit all items in one transaction and return the result of each.
 
@@ -77,17 +75,17 @@ class Journal(SweptJournal):
     def own_claims(self) -> list[Row]:
         """Return the claims that this worker has not finished, as far as the database knows."""
         with self._session.transaction(read_only=True) as connection:
-            return find_own(self._writer(connection))
+            return find_own(self._writer_on(connection))
 
-    def disown(self, runs: Sequence[Name]) -> None:
+    def disown(self, runs: Sequence[Run]) -> None:
         """Leave claims of this worker to a sweep: nobody holds them, or knows how they ended.
 
         A run that the rollback of its row does not undo may have had its effect.
         """
         with self._session.transaction() as connection:
-            disown(self._writer(connection), runs)
+            disown(self._writer_on(connection), runs)
 
-    def mark_unbegun(self, runs: Sequence[Name]) -> None:
+    def mark_unbegun(self, runs: Sequence[Run]) -> None:
         """Leave claims of this worker to a sweep, as of runs that did not reach their effect.
 
         Only of runs that certainly never began, and will not.

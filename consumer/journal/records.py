@@ -10,6 +10,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+# The id of its request, and its generation.
+Run = tuple[str, int]
+
 RESULT_REFUSED = "RESULT_REFUSED"
 DEADLINE_OVER = "DEADLINE_OVER"
 WORKER_DIED = "WORKER_DIED"

@@ -25,7 +25,8 @@ LOOKED_AT = 20_000
 _BEHIND = "\x7f"
 _LAST = (2**63 - 1, _BEHIND)
 
-Place = tuple[int, str]
+# A time and an id: the next look goes on behind them.
+RowCursor = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class FoundRequests(NamedTuple):
     """
 
     rows: list[Row]
-    behind: Place | None
+    behind: RowCursor | None
 
 
 class FoundActions(NamedTuple):
@@ -73,7 +74,7 @@ class Search(GroupJournal):
         query: RequestQuery,
         *,
         most: int,
-        behind: Place | None = None,
+        behind: RowCursor | None = None,
         looks_at: int = LOOKED_AT,
     ) -> FoundRequests:
         """Return rows that match, those with the latest deadlines first.

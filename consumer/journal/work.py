@@ -22,12 +22,11 @@ from consumer.journal.records import (
     Published,
     Refusal,
     Row,
+    Run,
     Skip,
     Takeover,
 )
 from consumer.journal.writer import Writer
-
-Name = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ class Work:
         self,
         writer: Writer,
         *,
-        held: Collection[Name],
+        held: Collection[Run],
         tried: Collection[str] = (),
         expects_rows: bool = False,
     ) -> Applied:

@@ -12,11 +12,11 @@ from consumer.intake.gate import Gate
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.sweeps.swept_journal import SweptJournal
 from consumer.loop.feature import Feature
-from consumer.loop.in_hand import Place
 from consumer.loop.recovery.payload_lookup import Revival
 from consumer.loop.scheduler import Scheduler
 from feedback.kafka.source import KafkaSource, Unclaimed
 from feedback.kafka.topics import KafkaTopics
+from feedback.kafka.values import Place
 from feedback.observer import Observer
 from feedback.redis.store import StatusStore
 

@@ -2,7 +2,7 @@
 
 A feature is a class of this kind in a folder of its own, and one line in `consumer/ops/build.py`.
 The loop holds a tuple of them and knows none by name. Each method here does nothing, so that a
-feature has only those that it needs. One that is off is not made.
+feature has only those that it needs (`that_have`). One that is off is not made.
 
 All are called in the loop's thread, but for the gate and the sweep. They return at once: work that
 needs a server is handed to a thread of the feature's own. If the process dies between a transaction
@@ -17,8 +17,7 @@ from typing import ClassVar
 
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gate
-from consumer.journal import Finish, Row
-from consumer.loop.mapping import Run
+from consumer.journal import Finish, Row, Run
 from consumer.loop.settlement import Settlement, Skipping
 from consumer.pool import Job
 from feedback.records.envelope import Record
@@ -134,3 +133,15 @@ class Feature(Gate):
 
     def repaired(self, count: int) -> None:
         """Hear of statuses that were written again from the journal."""
+
+
+def that_have(features: Iterable[Feature], call: Callable[..., object]) -> tuple[Feature, ...]:
+    """Return the features that have this call of `Feature` for themselves: it is made for each run.
+
+    >>> class Counting(Feature):
+    ...     def ended(self, one: Settlement) -> None: ...
+    >>> those = (Feature(), Counting())
+    >>> [len(that_have(those, call)) for call in (Feature.ended, Feature.began)]
+    [1, 0]
+    """
+    return tuple(one for one in features if getattr(type(one), call.__name__) is not call)

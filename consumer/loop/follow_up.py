@@ -23,7 +23,7 @@ from consumer.journal import (
 from consumer.journal.claims.verdict import is_same_request
 from consumer.loop import mapping
 from consumer.loop.continuation import Continuation
-from consumer.loop.feature import Feature
+from consumer.loop.feature import Feature, that_have
 from consumer.loop.granted import claimed, placed, retried
 from consumer.loop.in_flight import InFlight
 from consumer.loop.scheduler import Scheduler
@@ -64,6 +64,7 @@ class FollowUp:
         self._scheduler = scheduler
         self._status_writer = status_writer
         self._features = features
+        self._hear_ended = that_have(features, Feature.ended)
         self._has_warned_of_late = False
 
     def heard(self) -> None:
@@ -239,7 +240,7 @@ class FollowUp:
 
     def _hear_ends(self, ends: Iterable[Settlement]) -> None:
         for one in ends:
-            for feature in self._features:
+            for feature in self._hear_ended:
                 feature.ended(one)
 
     def _never_ran(self, row: Row, record: Record) -> None:

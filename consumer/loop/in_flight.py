@@ -9,13 +9,21 @@ from typing import Protocol
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.intake.buffer import Received
-from consumer.journal import EffectMark, Finish, FinishKind, OwnRun, Row, TakeoverKind
+from consumer.journal import EffectMark, Finish, FinishKind, OwnRun, Row, Run, TakeoverKind
 from consumer.loop import mapping, settlement
 from consumer.loop.continuation import After, Continuation, continuation
 from consumer.loop.ended_runs import EndedRuns
-from consumer.loop.mapping import CHILD_DIED, TIMEOUT, Run
+from consumer.loop.mapping import CHILD_DIED, TIMEOUT
 from consumer.loop.settlement import KnownRun, Settlement
-from consumer.pool import ChildDied, ChildFailed, ChildRetired, EffectAsked, Event, Finished, Job
+from consumer.pool import (
+    ChildDied,
+    ChildFailed,
+    ChildRetired,
+    EffectAsked,
+    Event,
+    Finished,
+    Job,
+)
 from consumer.pool.exit_watch import of_process
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
@@ -38,7 +46,8 @@ class InFlight:
 
     - a run waits at its effect, or has a settlement, or goes on (`continuing`): one of them at
       most. It is among `running` all the while; only what goes on for a dead worker is not;
-    - so is a run about which the counterparty is asked, or whose effect or lapse is known;
+    - also among `running` is each run about which the counterparty is asked, that was let into its
+      effect, or that lapsed;
     - a claim that the journal may have granted already (`tried`) is among `claiming`. A run that no
       child took is that of such a claim, and not among `running`.
 

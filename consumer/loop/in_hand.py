@@ -11,10 +11,8 @@ from consumer.loop.in_flight import InFlight
 from consumer.loop.order.unclaimed import first_unclaimed
 from consumer.loop.scheduler import Scheduler
 from consumer.status import status_messages
-from feedback.kafka.values import Partition
+from feedback.kafka.values import Partition, Place
 from feedback.statuses import StatusWrite
-
-Place = tuple[str, int, int]
 
 
 class InHand:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.handlers.order_keys import order_key
-from consumer.journal import Claim, Finish, Refusal, Row
+from consumer.journal import Claim, Finish, Refusal, Row, Run
 from consumer.journal.claims.claim_sql import EXTERNAL
 from consumer.pool import Job, Outcome
 
 CHILD_DIED = "CHILD_DIED"
 CLAIM_LOST = "CLAIM_LOST"
 TIMEOUT = "TIMEOUT"
-
-Run = tuple[str, int]  # request_id, generation
 
 
 def in_doubt(run: Run, code: str, message: str | None) -> Finish:

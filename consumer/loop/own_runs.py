@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from consumer.journal import Journal, OwnRun, Row
+from consumer.journal import Journal, OwnRun, Row, Run
 from consumer.journal.claims.verdict import is_lost
 from consumer.journal.pacing import pause_s
 from consumer.loop.in_flight import InFlight
-from consumer.loop.mapping import Run
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
-from consumer.journal import Finish, FinishKind, FinishResult, Skip
+from consumer.journal import Finish, FinishKind, FinishResult, Run, Skip
 from consumer.loop import mapping
 from consumer.loop.continuation import (
     PAUSE_AFTER_ERROR_S,
@@ -29,7 +29,7 @@ from consumer.loop.continuation import (
     after_voided,
     continuation,
 )
-from consumer.loop.mapping import CLAIM_LOST, Run
+from consumer.loop.mapping import CLAIM_LOST
 from consumer.pool import Outcome
 from consumer.pool.outcome import HANDLER_ERROR, JOURNAL_UNAVAILABLE, Raised
 from feedback.status import State

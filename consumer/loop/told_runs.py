@@ -11,9 +11,8 @@ from typing import Protocol
 
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
-from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, ToldRun
+from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, Run, ToldRun
 from consumer.loop import mapping
-from consumer.loop.mapping import Run
 from consumer.loop.recovery.dead_ends import (
     END_LOST,
     is_about,

@@ -26,7 +26,7 @@ from consumer.intake.buffer import Received
 from consumer.journal import Applied, Journal, JournalUnavailable, Row
 from consumer.loop.continuation import Continuation
 from consumer.loop.ended_runs import EndedRuns
-from consumer.loop.feature import Feature
+from consumer.loop.feature import Feature, that_have
 from consumer.loop.follow_up import FollowUp
 from consumer.loop.in_flight import InFlight
 from consumer.loop.in_hand import InHand
@@ -78,7 +78,10 @@ class Worker:
         self._status_writer = status_writer
         self._lease = lease
         self._features = tuple(features)
-        self._in_flight = InFlight(ended=EndedRuns(limits.remembered_bytes), judges=self._features)
+        self._hear_began = that_have(features, Feature.began)
+        self._in_flight = InFlight(
+            ended=EndedRuns(limits.remembered_bytes), judges=that_have(features, Feature.judged)
+        )
         self.in_hand = InHand(worker_id, scheduler, self._in_flight)
         self._told = FollowUp(
             worker_id=worker_id,
@@ -234,7 +237,7 @@ class Worker:
 
     def _begin(self, delivery: Delivery, row: Row) -> Job:
         job = self._in_flight.begin(delivery, row)
-        for feature in self._features:
+        for feature in self._hear_began:
             feature.began(delivery, job)
         return job
 

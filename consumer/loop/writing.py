@@ -177,8 +177,8 @@ class Writing:
             # A wake-up is granted only where the run before it stands as it ended.
             if ended is not None and one.wakes != ended.generation:
                 yield ended
-        for request_id, _ in (one.run for one in again):
-            ended = self._in_flight.ended_here(request_id)
+        for wish in again:
+            ended = self._in_flight.ended_here(wish.takeover.request_id)
             if ended is not None:
                 yield ended
         # A run of ours that the journal has lost would be taken for one that never was.

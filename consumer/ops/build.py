@@ -24,7 +24,7 @@ from consumer.journal import Journal, Leases
 from consumer.journal.losses.republish import Republication
 from consumer.loop.core import Core
 from consumer.loop.ended_runs import LIMIT_BYTES
-from consumer.loop.feature import Feature
+from consumer.loop.feature import Feature, that_have
 from consumer.loop.limits import Limits
 from consumer.loop.recovery.payload_lookup import Revival
 from consumer.loop.recovery.sweeper import Sweeper
@@ -110,6 +110,7 @@ class Build:
         self._outage = ServerOutage("redis")
         self._pace = PaceMeter()
         self.features: list[Feature] = [*self.health.metrics, self._pace]
+        self._hear_told: tuple[Feature, ...] = ()
         self._gates: list[Gate] = []
         self.status_writer = StatusWriter(
             StatusStore(redis, group, settings.redis, self.health.observers),
@@ -127,6 +128,7 @@ class Build:
         core = self._make_core()
         for make in FEATURES:
             self.features += make(core)
+        self._hear_told = that_have(self.features, Feature.told)
         self.worker = self._make_worker()
         self.sweeper = Sweeper(
             core,
@@ -181,7 +183,7 @@ class Build:
         )
 
     def _hear(self, told: Sequence[StatusWrite]) -> None:
-        for one in self.features:
+        for one in self._hear_told:
             one.told(told)
 
     def _open_source(self, handlers: Sequence[Handler], unclaimed: Unclaimed) -> KafkaSource:

@@ -19,7 +19,7 @@ end a poll), `spawning`, `exit_watch`.
 Child: `child` (entry), `lifespans` (objects that its runs share), `slots` (how many run),
 `coroutines`, `outbox` (its way out), `runs` (one run), `predicates` (asking first whether to run,
 for `consumer.features.collapse`), `queries` (asking the counterparty instead), `effects` (asking at
-a marked effect), `transactional`, `fatal`.
+a marked effect), `blocking_retries` (tries within a run), `transactional`, `fatal`.
 Both: `job`, `events`, `outcome` (the rule how a run ended), `wire` and `frames` (no pickle).
 
 Decisions, and their cost. One thread drives the pool, and only `wake` is safe elsewhere; it must

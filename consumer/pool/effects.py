@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from consumer.pool.outbox import Outbox
 
-Answered = Callable[[bool], None]
+EffectAnswered = Callable[[bool], None]
 
 
 class Effects:
@@ -16,9 +16,9 @@ class Effects:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._lock = threading.Lock()
-        self._waiting: dict[int, list[Answered]] = {}
+        self._waiting: dict[int, list[EffectAnswered]] = {}
 
-    def ask(self, number: int, answered: Answered) -> None:
+    def ask(self, number: int, answered: EffectAnswered) -> None:
         """Ask the parent; `answered` is called on the reader's thread."""
         with self._lock:
             waiting = self._waiting.setdefault(number, [])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from consumer.handlers.declaration import Handler
 from consumer.handlers.effect_gate import EffectGate
-from consumer.handlers.request import Headers, Request
+from consumer.handlers.request import Request, RequestHeaders
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -72,7 +72,7 @@ class Job:
     timestamp: int
     key: bytes | None = field(repr=False)
     value: bytes | None = field(repr=False)
-    headers: Headers = field(repr=False)
+    headers: RequestHeaders = field(repr=False)
     attempt: int
     deadline_at: int
     voids: int = 0

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import NamedTuple
 
-from consumer.handlers.dead_letters.declaring import OnError
-from consumer.handlers.declaration import EffectKind, Handler
+from consumer.handlers.declaration import EffectKind, Handler, OnError
 from consumer.handlers.error_classes import is_retryable, is_retryable_code
 from consumer.handlers.errors import CODE, InDoubt, Rejected
 from consumer.handlers.query_result import Answer, Happened, Voided

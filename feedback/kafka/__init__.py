@@ -6,8 +6,9 @@ The side of the callers, which knows no library:
   whole topics once.
 - `writer` writes a worker's records (`outgoing`) in batches.
 - `senders` makes the senders of clients (`sending`); `send_errors` are the ways a send can fail.
-  `durability`: the copies that a record must have before it counts as sent; `topic_safety`: whether
-  the topic then keeps it.
+  `record_limits` are the rules of a record that hold before a broker is asked. `durability`: the
+  copies that a record must have before it counts as sent; `topic_safety`: whether the topic then
+  keeps it.
 - `topics` makes topics, `topic_facts` describes them; `questions` asks about them, their offsets
   and those of groups; `admin` is the connection for all three. `rights`: which topics may be made.
   `sight`: whether a user could see a topic of a kind.

@@ -8,6 +8,8 @@ from feedback.errors import SecurityFault
 
 # A topic's name, and the number of one of its partitions.
 Partition = tuple[str, int]
+# A topic's name, a partition and an offset in it.
+Place = tuple[str, int, int]
 
 
 class Away(NamedTuple):

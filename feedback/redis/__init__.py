@@ -6,5 +6,8 @@
 - `status_script` is the status rule as Lua, `script_call` makes the arguments of one call.
 - `sent_marks` notes that Kafka has the records of requests that a Redis brought back.
 - `events` and `async_events` wait for a change; `deadlines` is the set of open requests.
-- `server` and `sockets` are the connection; `memory` says how far back Redis remembers.
+- `server`, `sockets` and `async_sockets` are the connection; `logins` reads its password again for
+  each. `greeting` and `faults` name the fault for which it was not made, `rights` asks whether a
+  user may send a command.
+- `memory` says how far back Redis remembers.
 """

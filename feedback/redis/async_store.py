@@ -27,11 +27,11 @@ from feedback.redis.server import RedisSettings, guarded, replies_of
 from feedback.redis.status_script import FORGET, PLACE, SCRIPT, UNPLACED
 from feedback.redis.store_calls import StoreCalls, holders_of
 from feedback.statuses import (
-    Answer,
     Refused,
     Replaced,
     Status,
     StatusWrite,
+    WriteAnswer,
     decode_answer,
     decode_hash,
     refusals_of,
@@ -76,7 +76,7 @@ class AsyncStatusStore(StoreCalls):
         group: str,
         settings: RedisSettings,
         *,
-        unheard: Callable[[StatusWrite, Answer], None] = lambda write, answer: None,
+        unheard: Callable[[StatusWrite, WriteAnswer], None] = lambda write, answer: None,
     ) -> None:
         super().__init__(group, settings)
         self.redis = redis
@@ -86,7 +86,7 @@ class AsyncStatusStore(StoreCalls):
         # One limit to begin, and one to be answered.
         limit_s = 2 * settings.timeout_s
 
-        def tell(items: Sequence[tuple[StatusWrite, int]], answers: list[Answer]) -> None:
+        def tell(items: Sequence[tuple[StatusWrite, int]], answers: list[WriteAnswer]) -> None:
             for (write, _), answer in zip(items, answers, strict=True):
                 unheard(write, answer)
 
@@ -113,7 +113,7 @@ class AsyncStatusStore(StoreCalls):
 
     async def replace(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
-    ) -> list[Answer]:
+    ) -> list[WriteAnswer]:
         """Write a batch of statuses, and return those it replaced; see `StatusStore.replace`.
 
         Raises:
@@ -129,11 +129,15 @@ class AsyncStatusStore(StoreCalls):
         """Return when the writes under way have ended, with or without an error."""
         await self._writing.settled()
 
-    async def _write_with_looks(self, writes: Sequence[tuple[StatusWrite, int]]) -> list[Answer]:
+    async def _write_with_looks(
+        self, writes: Sequence[tuple[StatusWrite, int]]
+    ) -> list[WriteAnswer]:
         soonest = min(look_at for _, look_at in writes)
         return await self._write([write for write, _ in writes], look_at=soonest)
 
-    async def _write(self, writes: Sequence[StatusWrite], *, look_at: int | None) -> list[Answer]:
+    async def _write(
+        self, writes: Sequence[StatusWrite], *, look_at: int | None
+    ) -> list[WriteAnswer]:
         async with self._turn():
             pipe = self.redis.pipeline(transaction=False)
             self.fill_write(pipe, writes, look_at=look_at)

@@ -25,11 +25,11 @@ from feedback.redis.server import RedisSettings, execute, guarded
 from feedback.redis.status_script import FORGET, PLACE, SCRIPT, UNPLACED
 from feedback.redis.store_calls import StoreCalls, holders_of
 from feedback.statuses import (
-    Answer,
     Refused,
     Replaced,
     Status,
     StatusWrite,
+    WriteAnswer,
     decode_answer,
     decode_hash,
     refusals_of,
@@ -95,7 +95,9 @@ class StatusStore(StoreCalls):
         with observed(self._observers, "status"):
             return refusals_of(self.replace(writes, look_at=look_at))
 
-    def replace(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> list[Answer]:
+    def replace(
+        self, writes: Sequence[StatusWrite], *, look_at: int | None = None
+    ) -> list[WriteAnswer]:
         """Write a batch of statuses as `write` does; return those that were replaced.
 
         Those are the statuses before each PENDING of a next attempt, for `forget`. A write whose
@@ -139,7 +141,7 @@ class StatusStore(StoreCalls):
 
     def _answers(
         self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]
-    ) -> list[Answer]:
+    ) -> list[WriteAnswer]:
         if UNPLACED in replies:
             self._place(writes, replies)
         return [decode_answer(reply) for reply in replies]

@@ -16,7 +16,7 @@ from feedback.rights.senders import own_topics, sending_rights
 from feedback.rights.sql_missing import missing_of_sql
 from feedback.settings.settings import Settings
 
-Question = Callable[[], list[MissingRight]]
+RightsQuestion = Callable[[], list[MissingRight]]
 
 
 def questions(
@@ -25,7 +25,7 @@ def questions(
     kafka: Sequence[KafkaRight],
     *,
     known: Collection[str] = (),
-) -> Iterator[tuple[str, Question]]:
+) -> Iterator[tuple[str, RightsQuestion]]:
     """Yield a question for each server that the role uses, by the server's name.
 
     Args:
@@ -72,7 +72,7 @@ def require_redis_rights(role: Role, settings: Settings) -> None:
     _require([partial(missing_of_redis, role, settings)])
 
 
-def _require(asked: Iterable[Question]) -> None:
+def _require(asked: Iterable[RightsQuestion]) -> None:
     # All at once: a server that hangs holds up none of the others.
     with ThreadPoolExecutor() as threads:
         answers = threads.map(_missing_of, asked)
@@ -81,7 +81,7 @@ def _require(asked: Iterable[Question]) -> None:
         raise NotAvailable("rights are missing:\n  " + "\n  ".join(missing))
 
 
-def _missing_of(ask: Question) -> list[MissingRight]:
+def _missing_of(ask: RightsQuestion) -> list[MissingRight]:
     with suppress(NotAvailable):
         return ask()
     return []

@@ -6,6 +6,8 @@
 - `bounded_connection`: a wait for PostgreSQL that ends. `clock`: the database's own.
 - `stuck_sessions`: ends sessions, and so the locks, of a process that stands still.
 - `faults`: a driver's errors, sorted by the caller's remedy; `errors`: those that we raise instead.
+- `connecting`: connects to PostgreSQL, and names the fault of security by `refusals`. `rights`: the
+  privileges of a user there.
 - `inserting`: inserts for rows that may exist. `index_hints`: the index of a query, on SQLite.
 - `versions`: the version of the tables, and one migration at a time.
 

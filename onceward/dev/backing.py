@@ -29,7 +29,7 @@ ANSWER_LIMIT_S = 5.0
 _LOCAL = (HOST, "localhost")
 
 
-class Place(NamedTuple):
+class DevServer(NamedTuple):
     """A server that a session needs.
 
     Attributes:
@@ -84,7 +84,7 @@ def provide(
         say(f"{place.name} started at {place.address}, data and log in {_data(place, folder)}")
 
 
-def _kafka(settings: Settings) -> Place:
+def _kafka(settings: Settings) -> DevServer:
     def ask() -> None:
         with administrator(settings.kafka, timeout_s=ANSWER_LIMIT_S) as admin:
             admin.cluster_id()
@@ -94,10 +94,10 @@ def _kafka(settings: Settings) -> Place:
     programs = ("java",) if jars_folder().is_dir() else ("java", "mvn")
     alone = "," not in settings.kafka.bootstrap_servers
     address = f"{HOST}:{url.port}" if alone and is_plain and url.hostname in _LOCAL else ""
-    return Place("Kafka", address, ask, _broker, programs)
+    return DevServer("Kafka", address, ask, _broker, programs)
 
 
-def _redis(settings: Settings) -> Place:
+def _redis(settings: Settings) -> DevServer:
     def ask() -> None:
         store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
         with closing(store):
@@ -106,10 +106,10 @@ def _redis(settings: Settings) -> Place:
     url = urlsplit(settings.redis.url)
     is_plain = url.scheme == "redis" and url.password is None and url.hostname in _LOCAL
     address = f"{HOST}:{url.port or 6379}" if is_plain else ""
-    return Place("Redis", address, ask, _redis_server, ("redis-server",))
+    return DevServer("Redis", address, ask, _redis_server, ("redis-server",))
 
 
-def _is_running(place: Place, *, shares: bool) -> bool:
+def _is_running(place: DevServer, *, shares: bool) -> bool:
     """Tell whether the server answers; False where nothing listens and one can be started.
 
     Raises:
@@ -140,7 +140,7 @@ def _listens(address: str) -> bool:
     return True
 
 
-def _fetch_broker(missing: list[Place], say: Callable[[str], None]) -> None:
+def _fetch_broker(missing: list[DevServer], say: Callable[[str], None]) -> None:
     target = jars_folder()
     if not target.is_dir() and any("mvn" in place.programs for place in missing):
         say(f"fetching Kafka by Maven, 54 MB, once, into {target}")
@@ -148,7 +148,7 @@ def _fetch_broker(missing: list[Place], say: Callable[[str], None]) -> None:
             fetch_jars()
 
 
-def _start(keeper: Keeper, place: Place, folder: Path) -> None:
+def _start(keeper: Keeper, place: DevServer, folder: Path) -> None:
     """Start a server on the data of earlier sessions; a death before the end leaves those."""
     data = _data(place, folder)
     data.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ def _start(keeper: Keeper, place: Place, folder: Path) -> None:
     launch_in(keeper, server, data)
 
 
-def _data(place: Place, folder: Path) -> Path:
+def _data(place: DevServer, folder: Path) -> Path:
     return folder / place.name.lower()
 
 

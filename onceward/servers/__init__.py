@@ -15,9 +15,10 @@ Decisions, and their cost:
   and some 50 ms, and is the only way in which SIGKILL of its parent leaves nothing behind.
 - A server is ready when a client gets an answer that proves its origin (its own folder or cluster
   id): an open port may be another stack's that won the race for it.
-- Brokers take their classes from a file that the first one wrote (`classes`, 48 MB): 2 s of the
+- Brokers take their classes from a file of 48 MB where tests have had one written: 2 s of the
   processor's time for a start instead of 6. It is the JVM's own (CDS); without it they start as
   before.
+- `ports` finds free ports, `errors` are the faults of servers that we start.
 - `polling` asks until an answer comes: nobody announces that a server is ready.
 - Linux only: pidfd, death signals and subreaping have no portable counterpart.
 """

@@ -5,8 +5,6 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from onceward.servers.attempts import last_lines, run_with_retries
-from onceward.servers.cache import cache_folder, only_one
 from onceward.servers.errors import StackError
 
 PACKAGES = {
@@ -27,9 +25,6 @@ PACKAGES = {
     "node": "nodejs",
     "npm": "npm",
 }
-INSTALL_LIMIT_S = 900.0
-# Another installation on the same machine holds apt's own lock: wait for it.
-_APT = ("apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300")
 
 
 def program(name: str) -> str:
@@ -40,7 +35,7 @@ def program(name: str) -> str:
     """
     path = _find(name)
     if path is None:
-        raise StackError(_advice([PACKAGES[name]]))
+        raise StackError(advice([PACKAGES[name]]))
     return path
 
 
@@ -50,32 +45,12 @@ def require(names: Iterable[str]) -> None:
     Raises:
         StackError: some are not; it has the one command that installs their packages.
     """
-    if missing := _missing(names):
-        raise StackError(_advice(missing))
+    if missing := missing_packages(names):
+        raise StackError(advice(missing))
 
 
-def install_missing(names: Iterable[str]) -> list[str]:
-    """Install the packages of those programs that are missing; return the packages installed.
-
-    Raises:
-        StackError: packages are missing and cannot be installed from here; names them.
-    """
-    wanted = sorted(names)
-    if not _missing(wanted):
-        return []
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise StackError(_advice(_missing(wanted)))
-    with only_one(cache_folder() / "apt.lock"):
-        packages = _missing(wanted)
-        if packages:
-            # One of the machine's sources may be gone, and what is missing come from the others.
-            stale = _apt_fault("update")
-            if fault := _apt_fault("install", "--no-install-recommends", *packages):
-                raise stale or fault
-        return packages
-
-
-def _missing(names: Iterable[str]) -> list[str]:
+def missing_packages(names: Iterable[str]) -> list[str]:
+    """Return the packages of those programs that are not installed."""
     return sorted({PACKAGES[name] for name in names if _find(name) is None})
 
 
@@ -89,15 +64,7 @@ def _find(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join(places))
 
 
-def _advice(packages: list[str]) -> str:
+def advice(packages: list[str]) -> str:
+    """Return the sentence that says how these packages are installed."""
     words = " ".join(packages)
     return f"not installed: {', '.join(packages)}; run `apt-get install {words}` as root"
-
-
-def _apt_fault(*words: str) -> StackError | None:
-    environ = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    done = run_with_retries((*_APT, *words), environ=environ, timeout_s=INSTALL_LIMIT_S)
-    if not done.returncode:
-        return None
-    said = f"apt-get {words[0]} failed (code {done.returncode})"
-    return StackError(said, last_lines(done.stdout))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery, receive
@@ -26,7 +26,6 @@ from onceward.testing.bench_outcome import BenchOutcome, NotCovered, covered
 from onceward.testing.bench_retries import BenchRetries
 from onceward.testing.deaths import Death, JournalOutage, NeverReached, Point
 from onceward.testing.memory import EndlessLease, MemoryJournal, memory_store
-from onceward.testing.real.switch import real_servers
 from onceward.testing.threads import ThreadPool
 from producer_client.submission import Value, encode_value
 
@@ -59,13 +58,12 @@ class Bench:
         NotAvailable: fakeredis is not installed.
     """
 
+    # The last is switched on: `onceward.testing.real.switch`.
+    kinds: ClassVar[list[type[Bench]]] = []
+
     def __new__(cls, function: Callable[..., Any], *, store: StatusStore | None = None) -> Bench:
         """Return a bench of the kind that is switched on."""
-        if real_servers() is None:
-            return super().__new__(cls)
-        from onceward.testing.real.bench import RealBench
-
-        return super().__new__(RealBench)
+        return super().__new__(cls.kinds[-1] if cls.kinds else cls)
 
     def __init__(self, function: Callable[..., Any], *, store: StatusStore | None = None) -> None:
         self.handler = covered(function)

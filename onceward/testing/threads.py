@@ -12,7 +12,7 @@ from typing import Any
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.registry import HandlerRegistry
 from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, Outcome, PoolSettings
-from consumer.pool.effects import Answered
+from consumer.pool.effects import EffectAnswered
 from consumer.pool.runs import Runs
 from onceward.testing.deaths import RUN, Death, JournalOutage, Point, RunDied, reach
 from onceward.testing.memory import MemoryJournal
@@ -52,7 +52,7 @@ class ThreadPool:
         # before it first looks.
         self._events: Queue[Event] = Queue()
         # Threads and tasks of one run may ask at the same time: they get one answer.
-        self._asking: dict[tuple[str, int], list[Answered]] = {}
+        self._asking: dict[tuple[str, int], list[EffectAnswered]] = {}
         self._asking_lock = threading.Lock()
         self._began_runs: list[ThreadRun] = []
         self._threads: list[threading.Thread] = []
@@ -97,7 +97,7 @@ class ThreadPool:
         for answered in waiting:
             answered(granted)
 
-    def ask(self, number: int, answered: Answered) -> None:
+    def ask(self, number: int, answered: EffectAnswered) -> None:
         """Ask for a marked effect, in the thread of a run."""
         reach(Point.BEFORE_EFFECT)
         run = self._began_runs[number]

@@ -28,7 +28,7 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.redis.async_events import AsyncEventListener
 from feedback.redis.async_store import AsyncStatusStore, connect_async
 from feedback.settings.settings import Settings, load
-from feedback.statuses import Answer, Refused, Status, StatusWrite
+from feedback.statuses import Refused, Status, StatusWrite, WriteAnswer
 from producer_client.client.async_waiter import AsyncWaiter
 from producer_client.client.client import Shares, schema_of, sender_of
 from producer_client.client.wait_rules import WaitedRequest, shown_by
@@ -41,7 +41,11 @@ from producer_client.sending.under_way import TasksUnderWay
 from producer_client.submission import Prepared, SendResult, Submission, Value
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+    from sqlalchemy.ext.asyncio import (
+        AsyncConnection,
+        AsyncSession,
+        async_scoped_session,
+    )
 
     from producer_client.outbox.fallback import Fallback
 
@@ -374,7 +378,7 @@ class AsyncClient:
         """Take back a cancelled send's PENDING."""
         self._begin_forgetting(self._way.forget(one))
 
-    def _forget_unheard(self, write: StatusWrite, answer: Answer) -> None:
+    def _forget_unheard(self, write: StatusWrite, answer: WriteAnswer) -> None:
         """Take back the PENDING of a send that was cancelled while Redis wrote it.
 
         One that Redis has not written is not taken back: the PENDING there may be another task's.

@@ -1,14 +1,15 @@
 """The front door: HTTP for front-ends that submit a request and follow it.
 
 A submission: `pages` (the request) → `door` (the rules, pure) → `front_door` (one `AsyncClient`
-sends) → `door` (the answer). `serve` is the process around it.
+sends) → `door` (the answer, one of `answers`). `serve` is the process around it.
 
 - `starlette_app`, `flask_blueprint`, `django_urls`: the pages in a framework. `threads` lets the
   last two call them.
 
 - `idempotency_key`, `ids`, `problems`, `rates`: parts of the rules; pure.
-- `value_checks`: models and schemas of values, in threads.
+- `value_checks`: the schemas and models (`models`) of values, in threads.
 - `events`: the stream of a request; `metrics`: the counters.
+- `browser_module`: `onceward.js` as browsers get it.
 - `openapi`: all pages as a document; `openapi_page`: that document for people.
 
 The caller of a request:

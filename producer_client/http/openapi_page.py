@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-Part = Mapping[str, Any]
+DocumentPart = Mapping[str, Any]
 
 _HEAD = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -31,7 +31,7 @@ b { color: #14532d }
 _REFERENCE = re.compile(r"&quot;#/components/schemas/([\w.-]+)((?:/[^&]*)?)&quot;")
 
 
-def page_of(document: Part) -> str:
+def page_of(document: DocumentPart) -> str:
     """Return the page of a document."""
     info = document["info"]
     title = f"{escape(info['title'])} {escape(info['version'])}"
@@ -51,7 +51,7 @@ def page_of(document: Part) -> str:
     )
 
 
-def _callers(ways: Part) -> Iterator[str]:
+def _callers(ways: DocumentPart) -> Iterator[str]:
     yield "<h2>Callers</h2>"
     rows = [
         (f"<code>{escape(name)}</code>", _place(way), escape(way.get("description", "")))
@@ -60,13 +60,13 @@ def _callers(ways: Part) -> Iterator[str]:
     yield _table(("way", "where", ""), rows)
 
 
-def _place(way: Part) -> str:
+def _place(way: DocumentPart) -> str:
     if way["type"] == "http":
         return "<code>Authorization: Bearer</code>"
     return f"{escape(way['in'])} <code>{escape(way['name'])}</code>"
 
 
-def _operations(document: Part) -> Iterator[str]:
+def _operations(document: DocumentPart) -> Iterator[str]:
     yield "<h2>Pages</h2>"
     for path, item in document["paths"].items():
         for method in ("get", "post"):
@@ -76,7 +76,7 @@ def _operations(document: Part) -> Iterator[str]:
 
 
 def _operation(
-    method: str, path: str, one: Part, shared: list[Any], document: Part
+    method: str, path: str, one: DocumentPart, shared: list[Any], document: DocumentPart
 ) -> Iterator[str]:
     yield f'<h3 id="{escape(one["operationId"])}"><b>{method.upper()}</b> {escape(path)}</h3>'
     yield f"<p>{escape(one.get('summary', ''))}</p>"
@@ -95,12 +95,12 @@ def _operation(
     )
 
 
-def _parameter(one: Part) -> tuple[str, ...]:
+def _parameter(one: DocumentPart) -> tuple[str, ...]:
     required = "yes" if one.get("required") else ""
     return f"<code>{escape(one['name'])}</code>", escape(one["in"]), required, _json(one["schema"])
 
 
-def _response(at: tuple[str, Part]) -> tuple[str, ...]:
+def _response(at: tuple[str, DocumentPart]) -> tuple[str, ...]:
     status, one = at
     headers = " ".join(f"<code>{escape(name)}</code>" for name in one.get("headers", {}))
     documents = [

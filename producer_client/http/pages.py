@@ -86,7 +86,7 @@ class HttpStream:
     status = 200
 
 
-Page = Callable[[HttpCall], Awaitable[HttpAnswer | HttpStream | Problem]]
+DoorPage = Callable[[HttpCall], Awaitable[HttpAnswer | HttpStream | Problem]]
 
 
 class PageAt(NamedTuple):
@@ -132,7 +132,7 @@ class Pages:
         self._submits = RateLimit(section.submit_rate)
         self._reads = RateLimit(section.status_rate)
         self._described = document(section, door.offer, has_probes=has_probes)
-        self._pages: Mapping[str, Page] = {
+        self._pages: Mapping[str, DoorPage] = {
             "submit": self._submit,
             "status": self._status,
             "events": self._events,

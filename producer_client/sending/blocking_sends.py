@@ -11,7 +11,7 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import RedisMemory
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import ClientSection
-from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
+from feedback.statuses import Refused, Replaced, Status, StatusWrite, WriteAnswer
 from producer_client.sending.send_flow import SendFlow
 from producer_client.sending.sent_before import SentBefore
 from producer_client.sending.sync_bridge import at_once
@@ -36,7 +36,7 @@ class _Blocking:
 
     async def replace(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
-    ) -> list[Answer]:
+    ) -> list[WriteAnswer]:
         return self._store.replace(writes, look_at=look_at)
 
     async def read_many(self, request_ids: Sequence[str]) -> list[Status]:

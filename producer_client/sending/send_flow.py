@@ -32,7 +32,7 @@ from feedback.records.schemas import SchemaFile, fault_of
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import ClientSection
 from feedback.status import State
-from feedback.statuses import Answer, Refused, Status
+from feedback.statuses import Refused, Status, WriteAnswer
 from producer_client.sending.send_rules import (
     after_refusal,
     as_resend,
@@ -299,7 +299,7 @@ class SendFlow:
             told[at] = await self._after(one, answer)
         return told
 
-    async def _after(self, one: Prepared, answer: Answer) -> Prepared | OncewardError | None:
+    async def _after(self, one: Prepared, answer: WriteAnswer) -> Prepared | OncewardError | None:
         """Return the request to send after Redis's answer to its PENDING.
 
         If a later attempt stands there, PENDING is written once more. The writer of that attempt
@@ -320,7 +320,7 @@ class SendFlow:
 
     async def _tell_pending(
         self, batch: Sequence[Prepared], *, keep_payloads: bool
-    ) -> list[Answer]:
+    ) -> list[WriteAnswer]:
         look_at = epoch_ms() + int(first_look_s(self._section) * 1000)
         writes = [pending_write(one, one.payload if keep_payloads else None) for one in batch]
         try:

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from feedback.redis.memory import RedisMemory
-from feedback.statuses import Answer, Replaced, Status, StatusWrite
+from feedback.statuses import Replaced, Status, StatusWrite, WriteAnswer
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Statuses(Protocol):
     def group(self) -> str: ...
     async def replace(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
-    ) -> list[Answer]: ...
+    ) -> list[WriteAnswer]: ...
     async def read_many(self, request_ids: Sequence[str]) -> list[Status]: ...
     async def memory(self, request_id: str | None) -> RedisMemory: ...
     async def forget(

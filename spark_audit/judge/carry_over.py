@@ -19,9 +19,8 @@ from feedback.errors import NotAvailable
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import write_text
 from spark_audit.spark import ids_frame
+from spark_audit.stage.chain import PartitionName
 from spark_audit.stage.manifest import Manifest, TopicKind
-
-Place = tuple[str, int]
 
 
 def write_carried(path: Location, carried: CarryOver) -> None:
@@ -31,13 +30,13 @@ def write_carried(path: Location, carried: CarryOver) -> None:
     write_text(path, text + "\n")
 
 
-def read_carried(paths: Iterable[Location]) -> tuple[tuple[str, ...], Mapping[Place, int]]:
+def read_carried(paths: Iterable[Location]) -> tuple[tuple[str, ...], Mapping[PartitionName, int]]:
     """Return the ids, and from which offset their partitions are read; nothing without a file.
 
     Raises:
         NotAvailable: it cannot be read, so that requests would be forgotten.
     """
-    ids, read_from = dict[str, None](), dict[Place, int]()
+    ids, read_from = dict[str, None](), dict[PartitionName, int]()
     for path in paths:
         some, places = _read(path)
         ids.update(dict.fromkeys(some))
@@ -46,7 +45,7 @@ def read_carried(paths: Iterable[Location]) -> tuple[tuple[str, ...], Mapping[Pl
     return tuple(ids), read_from
 
 
-def _read(path: Location) -> tuple[tuple[str, ...], Mapping[Place, int]]:
+def _read(path: Location) -> tuple[tuple[str, ...], Mapping[PartitionName, int]]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         read_from = {(topic, number): offset for topic, number, offset in found["read_from"]}

@@ -58,8 +58,6 @@ def _named(topics: list[str]) -> str:
     return ", ".join(topics[:_MOST]) + more
 
 
-DEFAULT_FAIL_ON = "lost>0,ran_twice>0,overdue>0"
-
 _CONDITION = re.compile(r"\s*([a-z_]+)\s*(>=|>)\s*([0-9]{1,18})\s*", re.ASCII)
 
 

@@ -115,8 +115,8 @@ def _payload_of(lost: LostRecord, record: Record | None) -> Payload | None:
     return record.key, record.value, record.headers
 
 
-Headers = tuple[tuple[str, bytes | None], ...]
-Payload = tuple[bytes | None, bytes | None, Headers]
+SentHeaders = tuple[tuple[str, bytes | None], ...]
+Payload = tuple[bytes | None, bytes | None, SentHeaders]
 # Key, value and headers of each; None when the payload is gone.
 ReadPayloads = Callable[[Sequence[LostRecord]], Sequence[Payload | None]]
 

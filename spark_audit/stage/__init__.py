@@ -6,4 +6,5 @@
 - `stage_records` reads Kafka by `record_columns`; `stage_journal` reads the database by `jdbc` and
   `journal_sql`. Both become a `snapshot`, whole or not at all.
 - `gaps` finds offsets that no record explains; compaction and aborted transactions explain some.
+  `hanging` finds transactions that are open since before a day's end.
 """

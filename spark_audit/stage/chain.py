@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 # The begin of 2011, the year of Kafka's first release: an older record is of no day.
 STRAY_MS = 1_293_840_000_000
 
-Place = tuple[str, int]
+PartitionName = tuple[str, int]
 Stretch = tuple[int, int]
 
 
@@ -85,7 +85,7 @@ class Past:
     number: int
     until_ms: int
     frozen_at_ms: int
-    links: Mapping[Place, Link]
+    links: Mapping[PartitionName, Link]
 
     @property
     def reached_at_ms(self) -> int:
@@ -156,7 +156,7 @@ class Chain:
             return False
         return any(past.number > own.number for past in self.pasts)
 
-    def start(self, place: Place, topic_id: str, *, end: int, is_derived: bool) -> Start:
+    def start(self, place: PartitionName, topic_id: str, *, end: int, is_derived: bool) -> Start:
         """Return where the run begins on a partition.
 
         Args:
@@ -191,16 +191,6 @@ class Chain:
             return Start(None if first is None else min(first, end), tuple(reaches), lost_from=end)
         kept = [one for one in reaches if first is None or one.after > first]
         return Start(first, tuple(kept))
-
-
-def owner(reaches: Iterable[Reach], offset: int, timestamp_ms: int) -> str | None:
-    """Return the date of the day that judges a record; None while none does.
-
-    >>> day = Reach(1, "2026-11-20", 0, 9, until_ms=2_000, frozen_at_ms=3_000, strays_from=0)
-    >>> [owner([day], 5, at) for at in (1_999, 2_500, 3_001)]
-    ['2026-11-20', None, '2026-11-20']
-    """
-    return next((one.date for one in reaches if one.takes(offset, timestamp_ms)), None)
 
 
 def stretches(reaches: Iterable[Reach], date: str) -> Iterator[Stretch]:

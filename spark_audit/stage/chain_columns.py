@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.spark import frame_of
-from spark_audit.stage.chain import STRAY_MS, Link, Place, Reach, Stretch, stretches
+from spark_audit.stage.chain import STRAY_MS, Link, PartitionName, Reach, Stretch, stretches
 from spark_audit.stage.manifest import Manifest
 
 _BOUNDS = ("first", "after", "strays_from")
@@ -78,7 +78,7 @@ def _own(link: Link, manifest: Manifest) -> list[Stretch]:
 
 
 def _own_frame(
-    spark: SparkSession, manifest: Manifest, own: Mapping[Place, list[Stretch]]
+    spark: SparkSession, manifest: Manifest, own: Mapping[PartitionName, list[Stretch]]
 ) -> DataFrame:
     rows = [
         (

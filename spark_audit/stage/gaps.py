@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit.findings import Finding
+from spark_audit.stage.chain import PartitionName
 from spark_audit.stage.manifest import Aborted, Manifest, TopicKind
 
 # So many producers may end their transactions side by side in one partition.
@@ -30,7 +31,6 @@ _WORD_BITS = 6
 _WORD = 1 << _WORD_BITS
 _FULL = -1
 
-Place = tuple[str, int]
 # The first offset, and the one after the last.
 _Range = tuple[int, int]
 
@@ -112,8 +112,8 @@ def offset_gaps(
                     yield _gap(Finding.OFFSET_GAP, place, begin, end)
 
 
-def _by_place(manifest: Manifest) -> dict[Place, list[Aborted]]:
-    found: dict[Place, list[Aborted]] = defaultdict(list)
+def _by_place(manifest: Manifest) -> dict[PartitionName, list[Aborted]]:
+    found: dict[PartitionName, list[Aborted]] = defaultdict(list)
     for one in sorted(manifest.aborted, key=lambda one: one.first):
         found[one.topic, one.partition].append(one)
     return found
@@ -133,7 +133,9 @@ def _unexplained(first: int, after: int, aborted: Sequence[Aborted]) -> Iterator
     yield first, after
 
 
-def _with_holes(records: DataFrame, ranges: Mapping[Place, _Range]) -> dict[Place, _Range]:
+def _with_holes(
+    records: DataFrame, ranges: Mapping[PartitionName, _Range]
+) -> dict[PartitionName, _Range]:
     """Return the ranges of which some offsets are missing: a sum is cheaper than a look at each."""
     sums = records.groupBy("topic", "partition").agg(F.count("*"), F.try_sum("offset"))
     found = {(topic, number): (count, total) for topic, number, count, total in sums.collect()}
@@ -145,8 +147,8 @@ def _with_holes(records: DataFrame, ranges: Mapping[Place, _Range]) -> dict[Plac
 
 
 def holes(
-    words: Iterable[tuple[Place, int, int]], ranges: Mapping[Place, tuple[int, int]]
-) -> Iterator[tuple[Place, int, int]]:
+    words: Iterable[tuple[PartitionName, int, int]], ranges: Mapping[PartitionName, tuple[int, int]]
+) -> Iterator[tuple[PartitionName, int, int]]:
     """Yield (place, first missing offset, one after the last) of every hole in the ranges.
 
     Args:
@@ -185,5 +187,5 @@ def _stretches(base: int, bits: int) -> Iterator[tuple[int, int]]:
         left = ones >> length << (low + length)
 
 
-def _gap(finding: Finding, place: Place, first: int, after: int) -> Gap:
+def _gap(finding: Finding, place: PartitionName, first: int, after: int) -> Gap:
     return Gap(finding, *place, first_offset=first, next_offset=after, records=after - first)

@@ -157,11 +157,6 @@ MAX_EPOCH_MS = 253_402_300_799_999
 _ID = r"\A[!-~]{1,128}\z"
 _DECIMAL = r"\A[0-9]{1,15}\z"
 
-# The columns of `with_envelope`.
-ENVELOPE = (
-    *("request_id", "attempt", "deadline_at", "reopens", "is_malformed", "is_outcome", "is_named"),
-)
-
 _OURS = tuple(map(Header, (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, OUTCOME_ID)))
 _REQUEST_ID, _ATTEMPT, _DEADLINE, _REOPENS, _GROUP, _OUTCOME_ID = _OURS
 
@@ -172,7 +167,7 @@ def header_columns(headers: Headers) -> dict[str, Column]:
 
 
 def with_envelope(frame: DataFrame, group: str) -> DataFrame:
-    """Return records with the values of our headers, in the columns of `ENVELOPE`.
+    """Return records with the values of our headers, in these columns:
 
     - `request_id`: the header's, else, and where a header is malformed, the coordinates.
     - `attempt`: 1 where none is named, or a header is malformed.

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from docs.dashboards.boards import of_the_job
 from docs.dashboards.tables import BOARDS
-from onceward.servers.packages import install_missing, program
+from onceward.servers.packages import program
+from tests.kit.packages import install_missing
 
 CONFIG = Path(__file__).parents[2] / "config"
 RULES = CONFIG / "prometheus" / "onceward-alerts.yml"

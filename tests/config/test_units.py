@@ -16,7 +16,8 @@ import producer_client.commands.commands
 import spark_audit.run.commands
 from feedback.errors import ExitCode
 from feedback.settings.settings import Settings
-from onceward.servers.packages import install_missing, program
+from onceward.servers.packages import program
+from tests.kit.packages import install_missing
 
 FOLDER = Path(__file__).parents[2] / "config" / "systemd"
 UNITS = sorted(path.name for path in FOLDER.glob("*.service"))

@@ -1,6 +1,8 @@
 """What a project calls `consumer` or `feedback` is its own, with a wheel and with a checkout."""
 
+import configparser
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +12,7 @@ import pytest
 
 from feedback.errors import ExitCode
 from producer_client import Client, State
-from tests.face.conftest import ROOT, Project
+from tests.face.conftest import LIMIT_S, ROOT, Project
 from tests.kit.settings import write_settings
 from tests.stack import Servers
 
@@ -49,6 +51,32 @@ def test_nothing_of_ours_is_imported_under_the_name_of_a_room(project: Project) 
     taken, is_own, function, modules = json.loads(done.stdout)
     assert (taken, is_own, function) == ([], True, "charge")
     assert modules > 600
+
+
+# As an installer writes it.
+_SCRIPT = "import sys\nfrom {module} import {function}\n\nsys.exit({function}())\n"
+
+
+def test_each_command_runs_where_the_projects_own_names_come_first(project: Project) -> None:
+    setup = configparser.ConfigParser()
+    setup.read(project.installed / "setup.cfg")
+    lines = setup["options.entry_points"]["console_scripts"].strip().split("\n")
+    scripts = dict(line.split(" = ") for line in lines)
+    folder = project.folder.parent / "bin"
+    folder.mkdir()
+    for name, place in scripts.items():
+        module, _, function = place.partition(":")
+        (folder / name).write_text(_SCRIPT.format(module=module, function=function))
+        told = subprocess.run(
+            (sys.executable, folder / name, "--version"),
+            cwd=project.folder,
+            env={**project.environ, "PYTHONPATH": f".{os.pathsep}{project.installed}"},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+        assert told.stdout.startswith(f"{name}, version "), told.stderr
+    assert len(scripts) == 6
 
 
 def test_the_packages_are_one_name_with_all_files_of_the_rooms(installed: Path) -> None:

@@ -28,11 +28,11 @@ from feedback.status import (
     may_reopen,
 )
 from feedback.statuses import (
-    Answer,
     Refused,
     Replaced,
     Status,
     StatusWrite,
+    WriteAnswer,
     refusals_of,
     status_of,
 )
@@ -121,7 +121,7 @@ class RedisServer:
         hashes = {name: dict(fields) for name, fields in self.hashes.items()}
         self._pasts.append(_Past(hashes, dict(self.payloads), dict(self.deadlines)))
 
-    def write(self, writes: Sequence[StatusWrite], look_at: int | None) -> list[Answer]:
+    def write(self, writes: Sequence[StatusWrite], look_at: int | None) -> list[WriteAnswer]:
         """Carry out the script."""
         self._remember()
         answers = [self._write(one) for one in writes]
@@ -139,7 +139,7 @@ class RedisServer:
             self.unlooked.discard(write.request_id)
             self.deadlines.setdefault(write.request_id, look_at)
 
-    def _write(self, write: StatusWrite) -> Answer:
+    def _write(self, write: StatusWrite) -> WriteAnswer:
         stands = self.hashes.get(write.request_id)
         before = None if stands is None else dict(stands)
         answer: Replaced | None = None

@@ -10,7 +10,7 @@ from feedback.errors import RedisUnavailable
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import RedisMemory
 from feedback.settings.sections import KafkaSection
-from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite, refusals_of
+from feedback.statuses import Refused, Replaced, Status, StatusWrite, WriteAnswer, refusals_of
 from tests.simulation.processes import Process
 
 if TYPE_CHECKING:
@@ -81,13 +81,15 @@ class SimulatedStore:
             lambda: self.write(writes, look_at=look_at), at_once=random.random() < 0.5
         )
 
-    def replace(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> list[Answer]:
+    def replace(
+        self, writes: Sequence[StatusWrite], *, look_at: int | None = None
+    ) -> list[WriteAnswer]:
         """Tell a batch of statuses, and say what a next attempt took the place of."""
         if not writes:
             return []
         told = ", ".join(map(_said, writes))
 
-        def write() -> list[Answer]:
+        def write() -> list[WriteAnswer]:
             self.before_write()
             return self._world.redis.write(writes, look_at)
 

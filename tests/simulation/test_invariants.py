@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from consumer.handlers.delivery import Delivery
+from consumer.journal import Run
 from consumer.loop.in_flight import InFlight
-from consumer.loop.mapping import Run
 from consumer.loop.worker import Worker
 from tests.simulation.running import first_broken, simulated
 from tests.simulation.telling import told

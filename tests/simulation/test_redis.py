@@ -12,11 +12,11 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import BEFORE_CLAIM, STORED, State
-from feedback.statuses import Answer, Origin, Refused, Replaced, StatusWrite, refusals_of
+from feedback.statuses import Origin, Refused, Replaced, StatusWrite, WriteAnswer, refusals_of
 from tests.simulation.clock import Clock
 from tests.simulation.redis import RedisServer
 
-Told = tuple[StatusWrite, tuple[Answer, Answer]]
+Told = tuple[StatusWrite, tuple[WriteAnswer, WriteAnswer]]
 
 SEQUENCES = 200
 PAYLOAD = StoredPayload("t", b"k", b"v")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from onceward.servers.cache import cache_folder
 from onceward.servers.jars import fetch
-from onceward.servers.packages import install_missing
 from spark_audit.spark import find_jars, jars_folder
 from tests.kit.in_words import in_words
+from tests.kit.packages import install_missing
 
 POM = Path(__file__).parents[2] / "config" / "audit" / "pom.xml"
 S3A = "s3a"

@@ -14,8 +14,8 @@ import requests
 
 from onceward.servers.keeper import Command, Keeper
 from onceward.servers.launch import launch
-from onceward.servers.packages import install_missing
 from onceward.servers.ports import HOST, free_port
+from tests.kit.packages import install_missing
 
 SPARK = Path(pyspark.__file__).parent
 EXECUTOR_MIB = 512

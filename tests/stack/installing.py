@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from onceward.servers.jars import fetch_jars, jars_folder
-from onceward.servers.packages import install_missing
+from tests.kit.packages import install_missing
 from tests.stack.s3 import fetch_s3proxy, s3proxy_folder
 from tests.stack.toxiproxy_build import build_toxiproxy, toxiproxy_program
 

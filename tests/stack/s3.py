@@ -26,8 +26,9 @@ from onceward.servers.cache import cache_folder
 from onceward.servers.jars import fetch
 from onceward.servers.keeper import Command, Keeper
 from onceward.servers.launch import launch
-from onceward.servers.packages import install_missing, program
+from onceward.servers.packages import program
 from onceward.servers.ports import HOST, free_port
+from tests.kit.packages import install_missing
 
 POM = Path(__file__).parent / "s3proxy.xml"
 TIMEOUT_S = 10.0

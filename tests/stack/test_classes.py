@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import pytest
 
-from onceward.servers import classes
 from onceward.servers.errors import StackError
 from onceward.servers.jars import FEATURES
 from onceward.servers.keeper import Command
+from tests.stack import classes
 
 # Told to end, it goes on with what it writes, for longer than anybody waits, or ends.
 _WRITER = """

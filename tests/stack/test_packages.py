@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from onceward.servers import packages
+from onceward.servers import packages as of_the_stack
 from onceward.servers.attempts import ATTEMPTS, run_with_retries
 from onceward.servers.errors import StackError
+from tests.kit import packages
 
 # As apt: a source cannot be read, and a package is installed all the same, if it may be.
 _APT = """#!/bin/sh
@@ -26,7 +27,7 @@ esac
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return what apt was called with, by root on a machine that lacks everything."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(packages, "_find", lambda name: None)
+    monkeypatch.setattr(of_the_stack, "_find", lambda name: None)
     monkeypatch.setattr(packages, "run_with_retries", partial(run_with_retries, pause_s=0))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)

@@ -16,7 +16,6 @@ import redis
 from kafka import KafkaAdminClient
 from sqlalchemy import create_engine, text
 
-from onceward.servers.classes import write_classes
 from onceward.servers.jars import classes_file
 from onceward.servers.kafka import Broker
 from onceward.servers.keeper import Command, Keeper
@@ -25,6 +24,7 @@ from onceward.servers.ports import HOST, free_port
 from onceward.servers.redis import Redis
 from tests.eventually import eventually
 from tests.stack import Servers, Stack, StackError
+from tests.stack.classes import write_classes
 from tests.stack.installing import install
 from tests.stack.servers import KAFKA, REDIS
 

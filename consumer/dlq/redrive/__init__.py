@@ -6,5 +6,5 @@ stores, with the value that `--set` or `--value` replaces. `loop` goes through t
 one page ahead, and reopens a batch while `batch_sender` sends the batch before. `record` makes the
 records to send, and finds those that a killed redrive has sent. `progress` counts, and knows the
 pages that are done and those under way. `unjournaled` sends letters of other systems back where no
-journal is asked, by `sent_traces`.
+journal is asked, by `sent_traces`. `risks` warns of letters that may run twice, pure.
 """

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from consumer.dlq.letter import Letter
 from consumer.dlq.redrive.record import RedriveRecord
-from consumer.features.outgoing.record_writer import Writer
+from consumer.features.outgoing.record_writer import RecordWriter
 from consumer.journal.records import Published, Row
 from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
@@ -233,7 +233,7 @@ class BatchSender:
     def __init__(
         self,
         statuses: RedriveStatuses,
-        writer: Writer,
+        writer: RecordWriter,
         *,
         record: Callable[[Reopened, int], RedriveRecord],
         replaces: bool,

@@ -40,7 +40,7 @@ from consumer.dlq.redrive.record import (
     sending_of,
 )
 from consumer.dlq.redrive.redrive_plan import RedrivePlan, chunk_size
-from consumer.features.outgoing.record_writer import Writer
+from consumer.features.outgoing.record_writer import RecordWriter
 from consumer.journal.redrive.redrive_row import Redrive, RedriveStopped
 from consumer.journal.redrive.redrive_rule import Redrivable
 from consumer.journal.redrive.redrive_work import RedriveWork
@@ -64,7 +64,7 @@ class Tools(NamedTuple):
     work: RedriveWork
     sent_scan: SentScan
     statuses: RedriveStatuses
-    writer: Writer
+    writer: RecordWriter
     topics: Collection[str]
 
 

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from consumer.journal.records import Published
-from consumer.journal.redrive.redrive_row import Offsets, Place, Redrive, SoFar
+from consumer.journal.redrive.redrive_row import Offsets, Redrive, SoFar
 from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
+from feedback.kafka.values import Partition
 
 READ, CHOSEN, SENT, NO_LETTER = "read", "chosen", "sent", "no_letter"
 
@@ -52,7 +53,7 @@ class PageUnderWay:
     """
 
     def __init__(
-        self, answers: NamedResults, positions: Mapping[Place, int], *, read: int, total: int
+        self, answers: NamedResults, positions: Mapping[Partition, int], *, read: int, total: int
     ) -> None:
         self.positions = positions
         self.read = read
@@ -73,7 +74,7 @@ class PageUnderWay:
         self.counts[what] += 1
         self._answers.became(request_id, what)
 
-    def reopening(self, request_ids: Iterable[str], marks: Mapping[Place, int]) -> None:
+    def reopening(self, request_ids: Iterable[str], marks: Mapping[Partition, int]) -> None:
         """Note that these requests are about to be reopened, and where their topics end now."""
         self.names.update(request_ids)
         self.marks = older_first(self.marks, marks)
@@ -98,7 +99,7 @@ class Progress:
         self._inherited_marks = dict(stands.marks)
         self.sent = self._inherited & set(sent)
         self.owed = self._inherited - self.sent
-        self._positions: Mapping[Place, int] = stands.positions
+        self._positions: Mapping[Partition, int] = stands.positions
         self._done = Counter(stands.counts)
         self._published: list[Published] = []
         self._pages: deque[PageUnderWay] = deque()
@@ -112,7 +113,7 @@ class Progress:
     def _under_way(self) -> Counter[str]:
         return sum((one.counts for one in self._pages), Counter())
 
-    def begin(self, positions: Mapping[Place, int], *, read: int, total: int) -> PageUnderWay:
+    def begin(self, positions: Mapping[Partition, int], *, read: int, total: int) -> PageUnderWay:
         """Return a new page, behind the others."""
         one = PageUnderWay(self.answers, positions, read=read, total=total)
         self._pages.append(one)
@@ -151,7 +152,7 @@ class Progress:
         del self._published[: len(so_far.published)]
 
 
-def older_first(old: Mapping[Place, int], new: Mapping[Place, int]) -> Offsets:
+def older_first(old: Mapping[Partition, int], new: Mapping[Partition, int]) -> Offsets:
     """Return the marks of both; where both have a topic, the old ones."""
     marked = {topic for topic, _ in old}
     return {**old, **{place: end for place, end in new.items() if place[0] not in marked}}

@@ -23,7 +23,7 @@ from consumer.loop.feature import Feature
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.source import CommitFailed, KafkaSource
-from feedback.kafka.values import Partition
+from feedback.kafka.values import Partition, Place
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.status import FINAL, State
@@ -31,7 +31,6 @@ from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.intake")
 
-Place = tuple[str, int, int]
 
 # Statuses of a request for which this batch need not wait: RUNNING is written so when another
 # worker runs it.

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from consumer.handlers.delivery import Delivery
 from consumer.handlers.order_keys import lane_of
-from consumer.journal import Finish, Row
+from consumer.journal import Finish, Row, Run
 from consumer.loop.core import Core
 from consumer.loop.feature import Feature
-from consumer.loop.mapping import Run
-from consumer.loop.order.key_queues import KeyQueues, Name
+from consumer.loop.order.key_queues import KeyQueues, QueuedName
 from consumer.loop.settlement import Settlement, Skipping
 from consumer.pool import Job
 from feedback.status import State
@@ -28,7 +27,7 @@ class Cover(NamedTuple):
     """A run's own delivery, and the names of the requests that waited behind it when it began."""
 
     head: Delivery
-    names: tuple[Name, ...]
+    names: tuple[QueuedName, ...]
 
 
 class Collapsing(Feature):
@@ -61,7 +60,7 @@ class Collapsing(Feature):
         if names:
             self._covers[run] = Cover(delivery, names)
 
-    def _names_before(self, run: Run) -> tuple[Name, ...]:
+    def _names_before(self, run: Run) -> tuple[QueuedName, ...]:
         """Return the names behind the run before, whose effect this one may only repeat.
 
         Its counterparty answers to the same key with what it did then: requests that came since

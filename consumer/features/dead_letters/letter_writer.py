@@ -7,7 +7,13 @@ from typing import NamedTuple, Protocol
 
 from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, dead_letter_topic, headers_of
 from consumer.features.outgoing.recent_runs import RecentFailures
-from consumer.features.outgoing.record_writer import DEAD_LETTERS, Posting, Target, Topics, Writer
+from consumer.features.outgoing.record_writer import (
+    DEAD_LETTERS,
+    Posting,
+    RecordWriter,
+    Target,
+    Topics,
+)
 from consumer.journal.records import Row
 from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
@@ -110,7 +116,7 @@ class LetterPosting(Posting):
         recent: RecentFailures,
         payloads: Source,
         topics: Topics,
-        writer: Writer,
+        writer: RecordWriter,
         stopping: Callable[[], bool],
     ) -> None:
         super().__init__(

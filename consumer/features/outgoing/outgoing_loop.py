@@ -16,11 +16,10 @@ from typing import Any, ClassVar, Protocol
 from consumer.features.outgoing.blocked_topics import Hindrances
 from consumer.features.outgoing.recent_runs import RecentRuns
 from consumer.features.outgoing.record_writer import OutgoingListener, Posted
-from consumer.journal import JournalUnavailable, Row
+from consumer.journal import JournalUnavailable, Row, Run
 from consumer.journal.pacing import Span
 from consumer.journal.waiting import Cursor, OwedCount, OwedRow
 from consumer.loop.feature import Feature
-from consumer.loop.mapping import Run
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 

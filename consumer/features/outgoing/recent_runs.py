@@ -10,7 +10,7 @@ import threading
 from collections.abc import Collection, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from consumer.loop.mapping import Run
+from consumer.journal import Run
 from consumer.pool.outcome import Raised
 from feedback.clock import monotonic_s
 from feedback.records.envelope import TRACEPARENT, Record

@@ -73,7 +73,7 @@ class Topics(Protocol):
     def forget(self, name: str) -> None: ...
 
 
-class Writer(Protocol):
+class RecordWriter(Protocol):
     """Writes records; None for each that Kafka has acknowledged."""
 
     def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]: ...
@@ -113,7 +113,7 @@ class Posting:
         target: Callable[[str], Target],
         draft: Callable[[OwedRow], Draft | None],
         topics: Topics,
-        writer: Writer,
+        writer: RecordWriter,
         stopping: Callable[[], bool],
     ) -> None:
         self._kind = kind

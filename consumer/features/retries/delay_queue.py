@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumer.handlers.delivery import Delivery
-
-Partition = tuple[str, int]
+from feedback.kafka.values import Partition
 
 # So many records of one partition are in memory at most before it is paused: these are payloads.
 WINDOW = 200

@@ -21,7 +21,7 @@ from consumer.features.retries.headers import WakeUp
 from consumer.features.retries.next_run import wakeup_of_row
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
-from consumer.journal import JournalUnavailable, Overdue, Row
+from consumer.journal import JournalUnavailable, Overdue, Row, Run
 from consumer.journal.pacing import EVER_MS, Span
 from consumer.journal.sweeps.retrying import FROM_THE_OLDEST, DueCursor
 from consumer.loop.core import Core
@@ -93,8 +93,6 @@ FIRST_PAUSE_S, FACTOR = 10.0, 2.0
 REMEMBERED = 10_000
 GONE_AFTER_S = 60.0
 
-Name = tuple[str, int]
-
 
 class OverdueRetries:
     """Wakes up forgotten retries. Belongs to the sweeper's thread.
@@ -113,11 +111,11 @@ class OverdueRetries:
         self._buffer = core.scheduler.due
         self._on_due = core.wake
         self._status_writer = core.status_writer
-        self._next_s: dict[Name, tuple[float, float]] = {}
+        self._next_s: dict[Run, tuple[float, float]] = {}
         self._passage = Passage(PAGE)
         # Since when a payload has been gone; and those of them that this passage has met.
-        self._gone_s: dict[Name, float] = {}
-        self._met_gone: set[Name] = set()
+        self._gone_s: dict[Run, float] = {}
+        self._met_gone: set[Run] = set()
 
     def sweep(self) -> None:
         """Go on through overdue retries, from where the last sweep ended."""
@@ -228,5 +226,5 @@ class OverdueRetries:
             self._next_s = {name: at for name, at in self._next_s.items() if at[0] > now_s}
 
 
-def _name(row: Row) -> Name:
+def _name(row: Row) -> Run:
     return row.request_id, row.generation

@@ -12,8 +12,9 @@ takeover_reader ◀── <topic>.<group>.wait ◀── tombstone ◀── tom
 `tombstone_writer` writes how a request ended; `wait_end` is the message that it writes.
 `takeover_reader`, the keeper, goes on with requests of dead workers: `unfinished_requests` has them
 and their first takers, and makes a delivery from a wait record; `live_workers` has the holders, and
-names the faults of topics. `waits` connects them, `checks` refuses promises that cannot be kept.
-`private_journal` stands in where there is no journal.
+names the faults of topics. `waits` connects them; `declared` tells by a record and the declaration
+whether a run may follow another. `private_journal` stands in where there is no journal. `registry/`
+expires what waits too long.
 
 Decisions taken, and their cost. The log itself decides which worker goes on, so no database is
 needed: a taking is a record, and the first one counts; each taking costs a write and waiting until

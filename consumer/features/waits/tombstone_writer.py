@@ -25,6 +25,7 @@ from consumer.features.waits.wait_end import End, Right, WaitPlace, doubt, row_o
 from consumer.features.waits.wait_record import GIVEN_BACK, Wait, encode, tombstone
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.delivery import Delivery
+from consumer.journal import Run
 from consumer.journal.records import WORKER_DIED, Row
 from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
@@ -43,8 +44,6 @@ GATHER_S = 0.01
 REMEMBERED = 10_000
 PAYLOAD_GONE = "PAYLOAD_GONE"
 _ME = "ends"
-
-Name = tuple[str, int]
 
 
 def _is_reopened(write: StatusWrite) -> bool:
@@ -94,8 +93,8 @@ class Ends:
         self._outage = outage
         self._lock = threading.Lock()
         self._places: dict[str, WaitPlace] = {}
-        self._kept: dict[Name, tuple[End, set[str]]] = {}
-        self._closed: dict[tuple[str, Name], None] = {}
+        self._kept: dict[Run, tuple[End, set[str]]] = {}
+        self._closed: dict[tuple[str, Run], None] = {}
         self._saying = Sending[End | Right](
             "wait-ends", write=self._say, close=writer.close, gather_s=GATHER_S
         )

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from consumer.features.waits.declared import declared_by, may_run_again
 from consumer.features.waits.wait_record import GIVEN_BACK, Tombstone, Wait
-from consumer.handlers.checks.waits import declared_by, may_run_again
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import RefusedRecord, receive
 from consumer.intake.buffer import Received

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
+from consumer.features.waits.declared import declared_by, may_run_again
 from consumer.features.waits.wait_record import Wait, encode, wait_topic
-from consumer.handlers.checks.waits import declared_by, may_run_again
 from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
 from consumer.intake.before_commit import BeforeCommit, PreparedRecords
 from consumer.intake.buffer import Received

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from consumer.handlers.declaration import Handler
+from consumer.handlers.declaration import Handler
 
 
 def fault_of_collapse(handler: Handler) -> str | None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from consumer.handlers.backoff import Backoff, Tiers
+from consumer.handlers.declaration import Handler
 from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
-
-if TYPE_CHECKING:
-    from consumer.handlers.declaration import Handler
 
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _BACKOFF = ("tries", "topic_delays_ms", "delay_ms")

@@ -1,1 +1,3 @@
-"""Handlers of dead letters: their declaration, and the letter that they are given."""
+"""Handlers of dead letters: their declaration (`declaring`), and the letter that they are given
+(`dead_letter`).
+"""

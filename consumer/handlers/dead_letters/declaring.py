@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from random import Random
-from typing import TYPE_CHECKING
 
 from consumer.handlers.backoff import Exponential
+from consumer.handlers.declaration import Handler, OnError
 from feedback.errors import SettingsError
 from feedback.records.dead_letter_topics import dead_letter_topic, is_dead_letter_topic
-
-if TYPE_CHECKING:
-    from consumer.handlers.declaration import Handler
 
 # 1 s, 4 s, 16 s, 64 s, 256 s, 10 min: each has a topic, and more topics would be no better.
 _STEPS = Exponential("1s", tries=6, factor=4.0, most="10m")
@@ -31,13 +27,6 @@ class Endless:
 
 
 ENDLESS = Endless()
-
-
-class OnError(StrEnum):
-    """FAIL: the letter has FAILED, and is counted. RETRY: it runs again, later and without end."""
-
-    FAIL = "fail"
-    RETRY = "retry"
 
 
 LONGEST_NAME = 249

@@ -20,14 +20,13 @@ from consumer.journal.records import (
     FinishResult,
     JournalState,
     Published,
+    Run,
 )
 from consumer.journal.tables import request
 from consumer.journal.writer import Writer
 
-Name = tuple[str, int]
 
-
-def finish(writer: Writer, finishes: Sequence[Finish]) -> dict[Name, FinishResult]:
+def finish(writer: Writer, finishes: Sequence[Finish]) -> dict[Run, FinishResult]:
     """Write how runs ended; return the result of each finish, by (request_id, generation)."""
     distinct = {(one.request_id, one.generation): one for one in reversed(finishes)}
     written = _write(writer, distinct, JournalState.CLAIMED)
@@ -40,7 +39,7 @@ def finish(writer: Writer, finishes: Sequence[Finish]) -> dict[Name, FinishResul
     return results
 
 
-def _finish_late(writer: Writer, finishes: dict[Name, Finish]) -> dict[Name, FinishResult]:
+def _finish_late(writer: Writer, finishes: dict[Run, Finish]) -> dict[Run, FinishResult]:
     rows, _ = writer.read({name for name, _ in finishes}, lock=True)
     results = {}
     for name, one in finishes.items():
@@ -60,8 +59,8 @@ def _finish_late(writer: Writer, finishes: dict[Name, Finish]) -> dict[Name, Fin
 
 
 def _write(
-    writer: Writer, finishes: dict[Name, Finish], state: JournalState
-) -> dict[Name, int | None]:
+    writer: Writer, finishes: dict[Run, Finish], state: JournalState
+) -> dict[Run, int | None]:
     """Return when the next run of each is due, by the rows as written."""
     rows = [
         (
@@ -82,7 +81,7 @@ def _write(
     return {(request_id, generation): due_at for request_id, generation, due_at in answers}
 
 
-def mark_effects(writer: Writer, effects: Sequence[EffectMark]) -> set[Name]:
+def mark_effects(writer: Writer, effects: Sequence[EffectMark]) -> set[Run]:
     """Note that effects are entered; return the (request_id, generation) that may enter.
 
     One that is noted already was asked for by an earlier try of unknown outcome: it may enter.

@@ -32,11 +32,10 @@ from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, same_run
 from consumer.journal.records import FORGOTTEN, Claim, Finish, JournalState, OwnRun
 from consumer.journal.tables import forgotten, request
+from feedback.kafka.values import Partition
 from feedback.sql.inserting import insert_into
 
 MESSAGE = "it was read once more after its outcome had been pruned: it may have run"
-
-Place = tuple[str, int]
 
 
 class PruneMark(NamedTuple):
@@ -65,7 +64,7 @@ def is_forgotten(claim: Claim, mark: PruneMark | None) -> bool:
 
 def find_marks(
     connection: Connection, group: str, claims: Iterable[Claim]
-) -> Mapping[Place, PruneMark]:
+) -> Mapping[Partition, PruneMark]:
     topics = {claim.topic for claim in claims}
     columns = forgotten.c
     found = connection.execute(
@@ -128,7 +127,7 @@ def remember(
     Args:
         ended: (topic, partition, offset, deadline) of rows that are deleted.
     """
-    marks: dict[Place, PruneMark] = {}
+    marks: dict[Partition, PruneMark] = {}
     for topic, partition, offset, deadline_at in ended:
         mark = marks.get((topic, partition), PruneMark(0, 0))
         marks[topic, partition] = PruneMark(

@@ -40,6 +40,7 @@ from consumer.journal.records import (
     JournalState,
     Retried,
     Row,
+    Run,
     Takeover,
     TakeoverKind,
     TakeoverResult,
@@ -48,17 +49,16 @@ from consumer.journal.records import (
 from consumer.journal.tables import request, run, worker
 from consumer.journal.writer import Writer
 
-Name = tuple[str, int]
 _OURS = (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE)
 
 
 def take_over(
-    writer: Writer, wishes: Sequence[Takeover], *, held: Collection[Name]
-) -> dict[Name, TakeoverResult]:
+    writer: Writer, wishes: Sequence[Takeover], *, held: Collection[Run]
+) -> dict[Run, TakeoverResult]:
     """Carry takeovers out; return the result of each, by (request_id, generation) of the wish."""
     if not wishes:
         return {}
-    results: dict[Name, TakeoverResult] = {}
+    results: dict[Run, TakeoverResult] = {}
     ids = {one.request_id for one in wishes}
     rows, _ = writer.read(ids, lock=True)
     # With the rows locked: the facts read from here on stay true until we write.
@@ -86,7 +86,7 @@ def take_over(
     return results
 
 
-def granted_names(results: Mapping[Name, TakeoverResult]) -> Iterator[Name]:
+def granted_names(results: Mapping[Run, TakeoverResult]) -> Iterator[Run]:
     """Yield (request_id, generation) of the runs that these takeovers gave us."""
     for result in results.values():
         if result.kind in _OURS and result.row is not None:

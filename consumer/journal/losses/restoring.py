@@ -28,12 +28,17 @@ from consumer.journal.losses.lost_rows import (
     why_followed,
 )
 from consumer.journal.open_requests import open_requests, require_complete
-from consumer.journal.records import DISOWNED, EffectMark, JournalState, OwnRun, Row
+from consumer.journal.records import (
+    DISOWNED,
+    EffectMark,
+    JournalState,
+    OwnRun,
+    Row,
+    Run,
+)
 from consumer.journal.state_literals import CLAIMED
 from consumer.journal.tables import request
 from consumer.journal.writer import Writer
-
-Name = tuple[str, int]
 
 
 def restore(writer: Writer, runs: Sequence[OwnRun]) -> list[Row]:
@@ -110,14 +115,14 @@ def find_own(writer: Writer) -> list[Row]:
     return [Row(*answer) for answer in answers.all()]
 
 
-def disown(writer: Writer, runs: Sequence[Name]) -> None:
+def disown(writer: Writer, runs: Sequence[Run]) -> None:
     """Let claims of a worker count as left by a dead one, in doubt where that is possible."""
     nobody = writer.worker_id + DISOWNED
     for parameters in _claims_of(writer, runs):
         writer.connection.execute(_DISOWN, {**parameters, "nobody": nobody})
 
 
-def mark_unbegun(writer: Writer, runs: Sequence[Name]) -> None:
+def mark_unbegun(writer: Writer, runs: Sequence[Run]) -> None:
     """Let claims of a worker count as those of marked runs that have not entered their effect.
 
     Of a plain external handler the claim itself says that the effect may have happened; that kind
@@ -127,7 +132,7 @@ def mark_unbegun(writer: Writer, runs: Sequence[Name]) -> None:
         writer.connection.execute(_MARK_UNBEGUN, parameters)
 
 
-def _claims_of(writer: Writer, runs: Sequence[Name]) -> Iterator[dict[str, Any]]:
+def _claims_of(writer: Writer, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     for request_id, generation in sorted(runs):
         yield {
             "this_group": writer.group,

@@ -15,11 +15,11 @@ from consumer.journal.clock import now_ms
 from consumer.journal.records import Published
 from consumer.journal.tables import redrive
 from feedback.errors import ExitCode, OncewardError
+from feedback.kafka.values import Partition
 
 RUNNING, CANCELLED, DONE = "running", "cancelled", "done"
 
-Place = tuple[str, int]
-Offsets = dict[Place, int]
+Offsets = dict[Partition, int]
 
 
 class RedriveStopped(OncewardError):
@@ -54,7 +54,7 @@ class Redrive(NamedTuple):
     state: str
     owner: str | None
     filter: str
-    spans: dict[Place, tuple[int, int]]
+    spans: dict[Partition, tuple[int, int]]
     positions: Offsets
     marks: Offsets
     unconfirmed: list[str]
@@ -82,8 +82,8 @@ class SoFar(NamedTuple):
         published: reopened rows that Redis was told of.
     """
 
-    positions: Mapping[Place, int]
-    marks: Mapping[Place, int]
+    positions: Mapping[Partition, int]
+    marks: Mapping[Partition, int]
     unconfirmed: Collection[str]
     counts: Mapping[str, int]
     named: Mapping[str, str] = MappingProxyType({})
@@ -101,11 +101,11 @@ class SoFar(NamedTuple):
         }
 
 
-def _encode_offsets(offsets: Mapping[Place, int]) -> str:
+def _encode_offsets(offsets: Mapping[Partition, int]) -> str:
     return json.dumps([[*place, offset] for place, offset in sorted(offsets.items())])
 
 
-def encode_spans(spans: Mapping[Place, tuple[int, int]]) -> str:
+def encode_spans(spans: Mapping[Partition, tuple[int, int]]) -> str:
     return json.dumps([[*place, *span] for place, span in sorted(spans.items())])
 
 

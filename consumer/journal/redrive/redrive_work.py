@@ -28,7 +28,6 @@ from consumer.journal.redrive.redrive_row import (
     CANCELLED,
     DONE,
     RUNNING,
-    Place,
     Redrive,
     RedriveStopped,
     SoFar,
@@ -39,6 +38,7 @@ from consumer.journal.redrive.redrive_row import (
 from consumer.journal.redrive.redrive_rule import Candidate, Wish
 from consumer.journal.redrive.reopening import RedriveVerdict, close_again, judge, reopen
 from consumer.journal.tables import redrive
+from feedback.kafka.values import Partition
 
 
 class Redrives(ActingJournal):
@@ -61,7 +61,7 @@ class Redrives(ActingJournal):
         by: str,
         reason: str | None,
         filter_text: str,
-        spans: Mapping[Place, tuple[int, int]],
+        spans: Mapping[Partition, tuple[int, int]],
     ) -> None:
         """Make the row of a redrive that this process begins."""
         values = {

@@ -114,9 +114,9 @@ class SweptJournal(GroupJournal):
 
     def _catch_up(self, runs: Sequence[ToldRun]) -> list[Row]:
         with self._session.transaction() as connection:
-            return catch_up(self._writer(connection), runs, may_overwrite_claims=True)
+            return catch_up(self._writer_on(connection), runs, may_overwrite_claims=True)
 
-    def _writer(self, connection: Connection) -> Writer:
+    def _writer_on(self, connection: Connection) -> Writer:
         return Writer(
             connection=connection,
             group=self._group,
@@ -183,7 +183,7 @@ class SweptJournal(GroupJournal):
     def end_dead_claims(self, ends: Sequence[DeadEnd]) -> list[Row]:
         """End claims of dead workers; return the rows of those that still were theirs."""
         with self._session.transaction() as connection:
-            return end_dead(self._writer(connection), ends)
+            return end_dead(self._writer_on(connection), ends)
 
     def unpublished(
         self,
@@ -235,7 +235,7 @@ class SweptJournal(GroupJournal):
         Past its deadline it is EXPIRED; before it, its payload must be gone.
         """
         with self._session.transaction() as connection:
-            return end_retries(self._writer(connection), rows)
+            return end_retries(self._writer_on(connection), rows)
 
     def prune(
         self, retention_ms: int, limit: int, *, lettered: Lettered = ALL_LETTERED

@@ -27,12 +27,13 @@ LIMIT_BYTES = 64 * 1024 * 1024
 QUIET_S = 0.05
 GATHER_S = 0.25
 
-Name = tuple[str, str, int]
+# The id, the payload and its topic, the wake-ups: two records of a request may be two things.
+QueuedName = tuple[str, str, int]
 
 
 @dataclass(slots=True)
 class _KeyQueue:
-    waiting: OrderedDict[Name, Delivery] = field(default_factory=OrderedDict)
+    waiting: OrderedDict[QueuedName, Delivery] = field(default_factory=OrderedDict)
     look_at_s: float = 0.0
     since_s: float = 0.0
     ripe_at_s: float = 0.0
@@ -133,12 +134,12 @@ class KeyQueues:
         queue.ripe_at_s = min(now_s + QUIET_S, queue.since_s + GATHER_S)
         return False
 
-    def names(self, key: Key) -> tuple[Name, ...]:
+    def names(self, key: Key) -> tuple[QueuedName, ...]:
         """Return the requests that wait for a key, by name."""
         queue = self._queues.get(key)
         return () if queue is None else tuple(queue.waiting)
 
-    def those(self, key: Key, names: Iterable[Name]) -> list[Delivery]:
+    def those(self, key: Key, names: Iterable[QueuedName]) -> list[Delivery]:
         """Return those that still wait, in their order."""
         queue = self._queues.get(key)
         if queue is None:
@@ -265,5 +266,5 @@ def _size(one: Delivery) -> int:
     return len(one.record.key or b"") + len(one.record.value or b"")
 
 
-def _name(one: Delivery) -> Name:
+def _name(one: Delivery) -> QueuedName:
     return one.request_id, f"{one.payload_sha256} {one.record.topic}", one.wakes

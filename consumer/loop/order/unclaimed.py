@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from consumer.handlers.delivery import Delivery
 from consumer.handlers.order_keys import lane_of
 from consumer.intake.buffer import Received
-
-Partition = tuple[str, int]
+from feedback.kafka.values import Partition
 
 
 def first_unclaimed(

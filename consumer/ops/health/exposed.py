@@ -18,9 +18,8 @@ from prometheus_client import (
 
 from consumer.features.outgoing.record_writer import DEAD_LETTERS, OUTCOMES, OutgoingListener
 from consumer.handlers.delivery import Delivery
-from consumer.journal import Finish, Row
+from consumer.journal import Finish, Row, Run
 from consumer.loop.feature import Feature
-from consumer.loop.mapping import Run
 from consumer.loop.settlement import Settlement
 from consumer.ops.health.calls import CallDurations
 from consumer.pool import Job

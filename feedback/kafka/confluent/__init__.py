@@ -3,6 +3,12 @@
 - `engine` is the whole of it, for the port. What it has not, kafka-python's engine has.
 - `partition_reader` reads without a group; `administrator` asks about topics.
 - `producer` writes a worker's own records.
+- `sender` sends single records for clients. A send gives a `pending_record`; `send_ends` says what
+  librdkafka's word about it means.
+- `sending_connection` is the sender's producer with its one thread, `sending_properties` its
+  settings. `acknowledged_offsets` says which offsets count.
+- `lone_records` knows which records had no other of their topic beside them; `single_sends` the
+  topics whose records go one at a time.
 - `member` is a member of a group, `places` its partitions, `committing` its commits; `standing` is
   what librdkafka says of its group and brokers.
 - `kept_messages` are those that librdkafka has given and nobody has polled.

@@ -43,8 +43,6 @@ _OTHER_PROTOCOL = (
 )
 # A broker that has just started may not know its users at the first try.
 REFUSALS = 2
-# So many connections without a word are a reason to ask the listener.
-ASK_AFTER = 2
 
 _bootstrap = KafkaConnectionManager._do_bootstrap
 _connect = KafkaConnectionManager._connect

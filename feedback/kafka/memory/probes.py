@@ -6,7 +6,7 @@ from feedback.kafka.errors import OffsetGone
 from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.faults import said
 from feedback.kafka.memory.rights import Guarded
-from feedback.kafka.probes import Stretch
+from feedback.kafka.probes import OffsetSpan
 
 # As long as the other engines wait for one answer.
 _ANSWER_S = 5.0
@@ -56,10 +56,10 @@ class MemorySilences:
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker
 
-    def silent(self, topic: str, partition: int, first: int, after: int) -> list[Stretch]:
+    def silent(self, topic: str, partition: int, first: int, after: int) -> list[OffsetSpan]:
         """Return the stretches of offsets that hold no committed records, in order."""
 
-        def answer() -> list[Stretch]:
+        def answer() -> list[OffsetSpan]:
             log = self._broker.log((topic, partition), "Read")
             if not log.begin <= first <= log.end:
                 words = f"OffsetOutOfRangeError {first} of {topic}-{partition}"

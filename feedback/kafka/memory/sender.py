@@ -21,7 +21,7 @@ from feedback.kafka.send_errors import (
 from feedback.kafka.sending import CLOSED, SendingPlan, require_safe
 from feedback.records.envelope import Record
 
-Headers = list[tuple[str, bytes]]
+HeaderList = list[tuple[str, bytes]]
 
 
 class KafkaInMemorySender:
@@ -57,7 +57,7 @@ class KafkaInMemorySender:
         *,
         key: bytes | None,
         value: bytes | None,
-        headers: Headers,
+        headers: HeaderList,
         deadline_s: float | None = None,
     ) -> MemoryPending:
         """Hand a record over and return at once when the topic is known.
@@ -159,7 +159,9 @@ class KafkaInMemorySender:
     def _away(self, kind: type[TopicAway], error: KafkaFault) -> TopicAway:
         return kind(f"Kafka at {self.address} is away: {error.words}").because(error.fault)
 
-    def _require_takeable(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+    def _require_takeable(
+        self, key: bytes | None, value: bytes | None, headers: HeaderList
+    ) -> None:
         if (fault := fault_of_record(key, value, headers)) is not None:
             raise RecordNotSent(fault)
         if size_of(key, value, headers) > self._plan.max_request_bytes:

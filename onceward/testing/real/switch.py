@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onceward.testing.bench import Bench
+
 if TYPE_CHECKING:
     from onceward.testing.real.servers import RealServers
 
@@ -15,11 +17,13 @@ def real_servers() -> RealServers | None:
     return _current[-1] if _current else None
 
 
-def switch_on(servers: RealServers) -> None:
-    """Let all benches run on these from now on."""
+def switch_on(servers: RealServers, kind: type[Bench]) -> None:
+    """Let all benches be of this kind, on these servers, from now on."""
     _current.append(servers)
+    Bench.kinds.append(kind)
 
 
 def switch_off() -> None:
     """Let benches run in memory again."""
+    Bench.kinds.pop()
     _current.pop()

@@ -6,13 +6,13 @@ import threading
 
 from consumer.ops.log_level import LogLevelSignals
 from consumer.ops.service import Service
+from feedback.kafka.values import Place
 from feedback.observer import Observer
 from feedback.settings.settings import Settings
 from onceward.servers.polling import eventually
 
 START_S = 60.0
 STOP_S = 60.0
-Place = tuple[str, int, int]
 
 
 class _Deliveries(Observer):

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from consumer.handlers.checks.handler_check import check
 from consumer.handlers.declaration import (
     EffectKind,
     Handler,
     HandlerDefinitionError,
     InDoubtPolicy,
-    check,
 )
 from consumer.handlers.decorator import handler
 from consumer.handlers.errors import EffectRefused, InDoubt, Rejected

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from consumer.handlers.declaration import Handler, HandlerDefinitionError, InDoubtPolicy, check
+from consumer.handlers.checks.handler_check import check
+from consumer.handlers.declaration import Handler, HandlerDefinitionError, InDoubtPolicy
 from consumer.pool import Outcome
 from feedback.status import State
 from tests.consumer.pool.conftest import MakePool

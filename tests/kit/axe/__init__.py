@@ -14,7 +14,7 @@ from selenium import webdriver
 
 from onceward.servers.cache import cache_folder
 from onceward.servers.jars import fetch
-from onceward.servers.packages import install_missing
+from tests.kit.packages import install_missing
 
 POM = Path(__file__).with_name("pom.xml")
 # Those of WCAG 2.1 AA, and those that are no part of it and help all the same.

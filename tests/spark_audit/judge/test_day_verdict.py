@@ -5,7 +5,7 @@ import pytest
 from feedback.errors import ExitCode, SettingsError
 from feedback.settings.sections import AuditSection
 from spark_audit.findings import Finding
-from spark_audit.judge.day_verdict import DEFAULT_FAIL_ON, DayVerdict, judge_counts, parse_fail_on
+from spark_audit.judge.day_verdict import DayVerdict, judge_counts, parse_fail_on
 
 
 def test_conditions_are_read_with_or_without_spaces() -> None:
@@ -61,20 +61,19 @@ def test_a_count_beyond_the_limit_makes_the_day_bad(
 
 @pytest.mark.parametrize("finding", [Finding.LOST, Finding.RAN_TWICE, Finding.OVERDUE])
 def test_what_fails_by_default(finding: Finding) -> None:
-    judgement = judge_counts({finding: 1}, parse_fail_on(DEFAULT_FAIL_ON), unseen=())
+    judgement = judge_counts({finding: 1}, parse_fail_on(AuditSection().fail_on), unseen=())
     assert judgement.exit_code is ExitCode.BAD_ANSWER
-    assert AuditSection().fail_on == DEFAULT_FAIL_ON
 
 
 def test_other_findings_leave_a_day_good() -> None:
     grave = (Finding.LOST, Finding.RAN_TWICE, Finding.OVERDUE)
     found = dict.fromkeys(Finding, 5) | dict.fromkeys(grave, 0)
-    judgement = judge_counts(found, parse_fail_on(DEFAULT_FAIL_ON), unseen=())
+    judgement = judge_counts(found, parse_fail_on(AuditSection().fail_on), unseen=())
     assert (judgement.verdict, judgement.failed_on) == (DayVerdict.GOOD, ())
 
 
 def test_what_was_not_seen_whole_is_neither_good_nor_bad() -> None:
-    conditions = parse_fail_on(DEFAULT_FAIL_ON)
+    conditions = parse_fail_on(AuditSection().fail_on)
     for found in ({}, {Finding.LOST: 3}):
         judgement = judge_counts(found, conditions, unseen=["Redis is away"])
         assert judgement.verdict is DayVerdict.INCOMPLETE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from feedback.errors import ExitCode
-from spark_audit.judge.day_verdict import DEFAULT_FAIL_ON
+from feedback.settings.sections import AuditSection
 from spark_audit.run.audit import AuditResult
 from spark_audit.say.summary import one_line
 from spark_audit.stage.window import Window
@@ -28,7 +28,7 @@ def test_requests_that_were_never_delivered_are_overdue_and_fail(scene: Scene) -
     scene.commit(scene.topic, DELIVERED)
     for request_id in IDS[DELIVERED:]:
         scene.journal.change(f"DELETE FROM onceward_request WHERE request_id = '{request_id}'")
-    outcome = scene.audit(fail_on=DEFAULT_FAIL_ON)
+    outcome = scene.audit(fail_on=AuditSection().fail_on)
     assert outcome.exit_code is ExitCode.BAD_ANSWER
     assert _found(outcome) == {"overdue": len(IDS) - DELIVERED}
     assert [one["rule"] for one in outcome.summary["failed_on"]] == ["overdue>0"]

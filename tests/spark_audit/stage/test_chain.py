@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
 
-from spark_audit.stage.chain import STRAY_MS, Chain, Link, Past, Reach, Start, owner, stretches
+from spark_audit.stage.chain import STRAY_MS, Chain, Link, Past, Reach, Start, stretches
 
 DAY_MS = 86_400_000
 DAYS = 5
@@ -71,6 +72,11 @@ class Log:
         reaches = past.links[PLACE].reaches
         every = range(len(self.times))
         return {at for at in every if owner(reaches, at, self.times[at]) == past.date}
+
+
+def owner(reaches: Iterable[Reach], offset: int, timestamp_ms: int) -> str | None:
+    """Return the date of the day that judges a record; None while none does."""
+    return next((one.date for one in reaches if one.takes(offset, timestamp_ms)), None)
 
 
 def time_of(random: Random, now: int) -> int:

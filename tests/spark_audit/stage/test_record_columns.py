@@ -26,6 +26,10 @@ from spark_audit.stage import record_columns
 from spark_audit.stage.record_columns import Headers
 
 Header = tuple[str, bytes | None]
+# The columns of `with_envelope`.
+ENVELOPE = (
+    *("request_id", "attempt", "deadline_at", "reopens", "is_malformed", "is_outcome", "is_named"),
+)
 
 IDS = (
     b"a",
@@ -149,7 +153,7 @@ def read(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> list[Row]:
         spark.createDataFrame(list(rows), SCHEMA).withColumns(ours), "mine"
     )
     frame = frame.withColumns(columns)
-    return frame.select("number", *record_columns.ENVELOPE, *columns).orderBy("number").collect()
+    return frame.select("number", *ENVELOPE, *columns).orderBy("number").collect()
 
 
 def compare(spark: SparkSession, records: Sequence[Record]) -> None:

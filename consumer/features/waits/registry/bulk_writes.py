@@ -31,10 +31,11 @@ from sqlalchemy import (
     update,
 )
 
-from consumer.features.waits.registry.wait_rows import Expiry, Place, Unfinished
+from consumer.features.waits.registry.wait_rows import Expiry, Unfinished
 from consumer.journal.batch import Columns, Shape
 from consumer.journal.tables import BIGINT
 from consumer.journal.wait_tables import expiry, wait
+from feedback.kafka.values import Partition
 from feedback.sql.inserting import insert_into
 
 _TEXT = Text()
@@ -70,31 +71,31 @@ Ends = Iterable[tuple[str, int]]
 
 
 def write_waits(
-    connection: Connection, group: str, place: Place, rows: Sequence[Unfinished]
+    connection: Connection, group: str, place: Partition, rows: Sequence[Unfinished]
 ) -> None:
     """Write the latest wait record of each request; an older one never replaces a newer."""
     _execute(connection, _UNFINISHED, group, place, rows, _upsert_waits)
 
 
-def delete_waits(connection: Connection, group: str, place: Place, ends: Ends) -> None:
+def delete_waits(connection: Connection, group: str, place: Partition, ends: Ends) -> None:
     """Delete the requests whose record lies before the offset given with each."""
     _execute(connection, _END, group, place, ends, _delete_waits)
 
 
 def write_expiries(
-    connection: Connection, group: str, place: Place, rows: Sequence[Expiry]
+    connection: Connection, group: str, place: Partition, rows: Sequence[Expiry]
 ) -> None:
     """Write requests that are on their way to the dead letters."""
     _execute(connection, _EXPIRY, group, place, rows, _insert_expiries)
 
 
-def end_expiries(connection: Connection, group: str, place: Place, ends: Ends) -> None:
+def end_expiries(connection: Connection, group: str, place: Partition, ends: Ends) -> None:
     """Note the tombstone of each of these requests that is on its way to the dead letters."""
     _execute(connection, _END, group, place, ends, _end_expiries)
 
 
 def delete_expiries(
-    connection: Connection, group: str, place: Place, request_ids: Iterable[str]
+    connection: Connection, group: str, place: Partition, request_ids: Iterable[str]
 ) -> None:
     """Forget expiries that are done."""
     ends = ((request_id, 0) for request_id in request_ids)
@@ -105,7 +106,7 @@ def _execute(
     connection: Connection,
     shape: Shape,
     group: str,
-    place: Place,
+    place: Partition,
     rows: Iterable[tuple[Any, ...]],
     statement: Callable[[str], Insert | Update | Delete],
 ) -> None:

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from consumer.features.dead_letters.letter import first_failed_at, kept_headers
-from consumer.features.waits.registry.wait_rows import NOBODY, Expiry, Place
+from consumer.features.waits.registry.wait_rows import NOBODY, Expiry
 from consumer.features.waits.wait_record import Wait
 from feedback.errors import InvalidMessage
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.scan import KafkaScan, OffsetSpan
+from feedback.kafka.values import Partition
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.envelope import (
     Envelope,
@@ -58,7 +59,7 @@ class FoundRecords(NamedTuple):
     looked_to: int
 
 
-def records_at(scan: KafkaScan, place: Place, offsets: Sequence[int]) -> FoundRecords:
+def records_at(scan: KafkaScan, place: Partition, offsets: Sequence[int]) -> FoundRecords:
     """Return the records that stand at these offsets, as many as fit into `MOST_BYTES`.
 
     Args:
@@ -98,7 +99,7 @@ HOLDER_LIMIT_BYTES = 256
 
 
 def letter_of(
-    wait: Wait, expiry: Expiry, place: Place, *, group: str, has_key_text: bool = True
+    wait: Wait, expiry: Expiry, place: Partition, *, group: str, has_key_text: bool = True
 ) -> Outgoing:
     """Return the letter.
 
@@ -112,7 +113,7 @@ def letter_of(
     return Outgoing(topic, expiry.letter_partition, record.key, record.value, tuple(headers))
 
 
-def wait_record_name(place: Place, offset: int) -> str:
+def wait_record_name(place: Partition, offset: int) -> str:
     """Return the name of a wait record.
 
     >>> wait_record_name(("payments.bank.wait", 3), 1234)
@@ -128,7 +129,7 @@ def named_wait_record(headers: Headers) -> str | None:
 
 
 def _headers(
-    wait: Wait, expiry: Expiry, place: Place, *, group: str, key_limit_bytes: int
+    wait: Wait, expiry: Expiry, place: Partition, *, group: str, key_limit_bytes: int
 ) -> list[tuple[str, bytes]]:
     record = wait.record
     ours = encode_headers(_envelope(wait))

@@ -23,10 +23,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import Insert
 
-from consumer.features.waits.registry.wait_rows import Expiry, Opened, Place
+from consumer.features.waits.registry.wait_rows import Expiry, Opened
 from consumer.journal.clock import now_ms
 from consumer.journal.wait_tables import expiry, partition, wait
 from feedback.errors import NotAvailable
+from feedback.kafka.values import Partition
 from feedback.sql.inserting import insert_into
 
 
@@ -46,10 +47,10 @@ class Owner:
         self._facts = {"whose": owner, "lease": lease_ms}
         self._lease_ms = lease_ms
 
-    def named(self, place: Place) -> dict[str, Any]:
+    def named(self, place: Partition) -> dict[str, Any]:
         return {"this_group": self.group, "this_topic": place[0], "this_partition": place[1]}
 
-    def take(self, connection: Connection, place: Place, topic_id: str) -> Opened | None:
+    def take(self, connection: Connection, place: Partition, topic_id: str) -> Opened | None:
         """Take a partition whose last owner is gone; None while it is another's.
 
         Args:
@@ -72,7 +73,7 @@ class Owner:
         expiries = connection.execute(EXPIRIES, named).all()
         return Opened(position, tuple(Expiry(*one) for one in expiries), forgotten)
 
-    def hold(self, connection: Connection, place: Place, *, read_to: tuple[int, int]) -> int:
+    def hold(self, connection: Connection, place: Partition, *, read_to: tuple[int, int]) -> int:
         """Hold the partition for another lease and note how far it was read; return now, in epoch
         ms of the database's clock.
 
@@ -89,11 +90,11 @@ class Owner:
             raise LeaseLost(f"partition {place[0]}-{place[1]} has another owner")
         return int(until) - self._lease_ms
 
-    def is_leased(self, connection: Connection, place: Place) -> bool:
+    def is_leased(self, connection: Connection, place: Partition) -> bool:
         """Whether a partition has an owner whose lease is not over."""
         return connection.execute(_LEASED, self.named(place)).first() is not None
 
-    def release(self, connection: Connection, place: Place) -> None:
+    def release(self, connection: Connection, place: Partition) -> None:
         """Let the next owner take it at once."""
         connection.execute(_RELEASE, {**self.named(place), **self._facts})
 

@@ -8,13 +8,14 @@ from itertools import groupby
 
 from consumer.features.waits.registry.partition_leases import LeaseLost
 from consumer.features.waits.registry.registry_counts import RegistryCounts
-from consumer.features.waits.registry.wait_rows import Changes, Owned, Place, changes_of
+from consumer.features.waits.registry.wait_rows import Changes, Owned, changes_of
 from consumer.features.waits.registry.wait_table import WaitTable
 from consumer.features.waits.registry.wait_topics import WaitTopic, transactional_prefix
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, OncewardError
 from feedback.kafka.fencing import Fences
 from feedback.kafka.source import KafkaSource
+from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 
@@ -62,7 +63,7 @@ class PartitionsOwned:
         self._stopping = stopping
         self._on_read = on_read
         self._began_s = monotonic_s()
-        self.owned: dict[Place, Owned] = {}
+        self.owned: dict[Partition, Owned] = {}
 
     def has_all(self) -> bool:
         """Whether each partition is ours, or certainly another living registry's."""
@@ -148,7 +149,7 @@ class PartitionsOwned:
         if places:
             self._table.release(places)
 
-    def _take(self, place: Place) -> None:
+    def _take(self, place: Partition) -> None:
         topic = self._topics.get(place[0])
         if topic is None:
             return
@@ -170,7 +171,7 @@ class PartitionsOwned:
         )
         self._source.rewind({place: opened.position})
 
-    def _leave(self, place: Place) -> None:
+    def _leave(self, place: Partition) -> None:
         # Its next owner need not wait for the lease; begun moves are found in the table.
         del self.owned[place]
         self._table.release([place])
@@ -197,5 +198,5 @@ def _order(record: Record) -> tuple[str, int, int]:
     return record.topic, record.partition, record.offset
 
 
-def _place(record: Record) -> Place:
+def _place(record: Record) -> Partition:
     return record.topic, record.partition

@@ -17,7 +17,7 @@ from consumer.features.waits.registry.expiry import Moving
 from consumer.features.waits.registry.partition_leases import LeaseLost
 from consumer.features.waits.registry.partitions_owned import PartitionsOwned, Stopping
 from consumer.features.waits.registry.registry_counts import RegistryCounts
-from consumer.features.waits.registry.wait_rows import Owned, Place
+from consumer.features.waits.registry.wait_rows import Owned
 from consumer.features.waits.registry.wait_table import WaitTable
 from consumer.features.waits.registry.wait_topics import WaitTopic, WaitTopics, group_of
 from consumer.journal.errors import JournalUnavailable
@@ -29,6 +29,7 @@ from feedback.kafka.fencing import Fenced
 from feedback.kafka.scan import KafkaScan
 from feedback.kafka.source import KafkaSource
 from feedback.kafka.topics import KafkaTopics, TopicMissing
+from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -90,7 +91,7 @@ class Registry:
         self._held: PartitionsOwned | None = None
         self._away = {name: ServerOutage(name) for name in ("kafka", "redis", "registry_database")}
         self._topics_due_s = self._look_due_s = 0.0
-        self._told: set[tuple[Place, str]] = set()
+        self._told: set[tuple[Partition, str]] = set()
         self._is_current = False
         self._hindrance: NotAvailable | None = None
         self.tally = RegistryCounts()
@@ -279,7 +280,7 @@ class Registry:
         )
         return not rows and not holders.missing
 
-    def _say_held(self, place: Place, living: Collection[str]) -> None:
+    def _say_held(self, place: Partition, living: Collection[str]) -> None:
         """Count expired requests that are left to living holders; log each of them once."""
         held = self._table.count_due(place, living) if living else 0
         self.tally.held[place] = held

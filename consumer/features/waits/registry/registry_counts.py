@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from consumer.features.waits.registry.wait_rows import Changes, PartitionContent, Place
+from consumer.features.waits.registry.wait_rows import Changes, PartitionContent
+from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 
 log = EventLog("onceward.waits")
@@ -29,12 +30,12 @@ class RegistryCounts:
     expired: int = 0
     malformed: int = 0
     refused: int = 0
-    held: dict[Place, int] = field(default_factory=dict)
+    held: dict[Partition, int] = field(default_factory=dict)
     _lines: int = 0
     _clocks_said: bool = False
     _due_s: float = 0.0
 
-    def changed(self, place: Place, changes: Changes, *, now_ms: int) -> None:
+    def changed(self, place: Partition, changes: Changes, *, now_ms: int) -> None:
         """Count records; log their faults, never their keys or values."""
         for record, reason in changes.malformed:
             self.malformed += 1

@@ -10,6 +10,7 @@ from consumer.features.waits.wait_record import EXPIRES, Tombstone, decode, sour
 from consumer.journal.records import cleaned
 from feedback.errors import InvalidMessage
 from feedback.kafka.fencing import Fence
+from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.records.failure_headers import ORIGINAL_TOPIC
 
@@ -88,7 +89,7 @@ class Owned:
         rests_until_s: nothing is moved before, on the monotonic clock.
     """
 
-    place: Place
+    place: Partition
     source: str
     position: int
     lease_end_s: float
@@ -104,8 +105,6 @@ class Owned:
         return any(one.offset not in self.refused for one in self.begun)
 
 
-# A partition of a wait topic.
-Place = tuple[str, int]
 NOBODY = ""
 
 

@@ -23,7 +23,6 @@ from consumer.features.waits.registry.wait_rows import (
     Expiry,
     Opened,
     PartitionContent,
-    Place,
     Unfinished,
 )
 from consumer.journal import clock
@@ -31,6 +30,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.schema import check_version
 from consumer.journal.wait_tables import expiry, partition, wait
+from feedback.kafka.values import Partition
 
 HOLDERS_AT_ONCE = 1000
 
@@ -68,41 +68,41 @@ class WaitTable(GroupJournal):
             found = connection.execute(_TOPICS, {"this_group": self._group})
             return list(found.scalars())
 
-    def take(self, place: Place, topic_id: str) -> Opened | None:
+    def take(self, place: Partition, topic_id: str) -> Opened | None:
         """Take a partition; None while it is another's. See `Owner.take`."""
         with self._session.transaction() as connection:
             return self._owner.take(connection, place, topic_id)
 
-    def count_leases(self, places: Collection[Place]) -> int:
+    def count_leases(self, places: Collection[Partition]) -> int:
         """Return how many of these partitions have an owner."""
         with self._session.transaction(read_only=True) as connection:
             return sum(self._owner.is_leased(connection, place) for place in places)
 
-    def release(self, places: Collection[Place]) -> None:
+    def release(self, places: Collection[Partition]) -> None:
         with self._session.transaction() as connection:
             for place in places:
                 self._owner.release(connection, place)
 
-    def apply(self, place: Place, changes: Changes, *, read_to: tuple[int, int]) -> int:
+    def apply(self, place: Partition, changes: Changes, *, read_to: tuple[int, int]) -> int:
         """Write the changes of a partition, and its position; return now, in epoch ms."""
         with self._session.transaction() as connection:
             now = self._owner.hold(connection, place, read_to=read_to)
             self._write(connection, place, changes)
         return now
 
-    def due_holders(self, place: Place) -> list[str]:
+    def due_holders(self, place: Partition) -> list[str]:
         """Return the holders of expired requests; some of them, where they are very many."""
         with self._session.transaction(read_only=True) as connection:
             return list(connection.execute(_DUE_HOLDERS, self._owner.named(place)).scalars())
 
-    def due(self, place: Place, holders: Collection[str], *, limit: int) -> list[Unfinished]:
+    def due(self, place: Partition, holders: Collection[str], *, limit: int) -> list[Unfinished]:
         """Return requests past their expiry with one of these holders, in the records' order."""
         given = {**self._owner.named(place), "holders": list(holders), "most": limit}
         with self._session.transaction(read_only=True) as connection:
             found = [Unfinished(*one) for one in connection.execute(_DUE, given)]
         return sorted(found, key=lambda one: one.offset)
 
-    def count_due(self, place: Place, holders: Collection[str]) -> int:
+    def count_due(self, place: Partition, holders: Collection[str]) -> int:
         """Return how many are past their expiry and have one of these holders."""
         given = {**self._owner.named(place), "holders": list(holders)}
         with self._session.transaction(read_only=True) as connection:
@@ -110,7 +110,7 @@ class WaitTable(GroupJournal):
 
     def begin(
         self,
-        place: Place,
+        place: Partition,
         rows: Sequence[Unfinished],
         *,
         position: int,
@@ -125,30 +125,30 @@ class WaitTable(GroupJournal):
             bulk_writes.write_expiries(connection, self._group, place, begun)
         return begun
 
-    def forget(self, place: Place, rows: Sequence[Unfinished], *, position: int) -> None:
+    def forget(self, place: Partition, rows: Sequence[Unfinished], *, position: int) -> None:
         """Forget requests whose records are gone."""
         with self._session.transaction() as connection:
             self._owner.hold(connection, place, read_to=(position, position))
             bulk_writes.delete_waits(connection, self._group, place, _behind(rows))
 
-    def expiries(self, place: Place) -> list[Expiry]:
+    def expiries(self, place: Partition) -> list[Expiry]:
         with self._session.transaction(read_only=True) as connection:
             found = connection.execute(EXPIRIES, self._owner.named(place))
             return [Expiry(*one) for one in found]
 
-    def waiting_again(self, place: Place, request_ids: Collection[str]) -> set[str]:
+    def waiting_again(self, place: Partition, request_ids: Collection[str]) -> set[str]:
         """Return which of these have a wait record again."""
         given = {**self._owner.named(place), "names": list(request_ids)}
         with self._session.transaction(read_only=True) as connection:
             return set(connection.execute(_WAITING_AGAIN, given).scalars())
 
-    def finish(self, place: Place, request_ids: Sequence[str], *, position: int) -> None:
+    def finish(self, place: Partition, request_ids: Sequence[str], *, position: int) -> None:
         """Forget expiries: their letters and tombstones are written."""
         with self._session.transaction() as connection:
             self._owner.hold(connection, place, read_to=(position, position))
             bulk_writes.delete_expiries(connection, self._group, place, request_ids)
 
-    def standing(self, places: Collection[Place]) -> PartitionContent:
+    def standing(self, places: Collection[Partition]) -> PartitionContent:
         waiting, since, now = 0, None, 0
         with self._session.transaction(read_only=True) as connection:
             for place in places:
@@ -157,7 +157,7 @@ class WaitTable(GroupJournal):
                 since = oldest if since is None else min(since, oldest or since)
         return PartitionContent(waiting, 0 if since is None else max(0, now - since))
 
-    def _write(self, connection: Connection, place: Place, changes: Changes) -> None:
+    def _write(self, connection: Connection, place: Partition, changes: Changes) -> None:
         bulk_writes.write_waits(connection, self._group, place, changes.unfinished)
         if changes.ended:
             ends = changes.ended.items()

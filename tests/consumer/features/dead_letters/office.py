@@ -12,10 +12,9 @@ from consumer.features.dead_letters.strategies import DROP, KEEP
 from consumer.features.outgoing import outgoing_loop as module
 from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.record_writer import OutgoingListener, Posted
-from consumer.journal import JournalUnavailable
+from consumer.journal import JournalUnavailable, Run
 from consumer.journal.records import Row
 from consumer.journal.waiting import Cursor, OwedCount, OwedRow
-from consumer.loop.mapping import Run
 from tests.consumer.features.dead_letters.samples import FAILED_AT, dead
 
 STRATEGIES = {"payments": KEEP, "orders": KEEP, "news": DROP}

@@ -8,8 +8,8 @@ import pytest
 
 from consumer.features.retries.headers import retry_topics
 from consumer.features.retries.retries import Retries
-from consumer.handlers.dead_letters.declaring import OnError, in_group
-from consumer.handlers.declaration import Handler
+from consumer.handlers.dead_letters.declaring import in_group
+from consumer.handlers.declaration import Handler, OnError
 from consumer.intake.buffer import Buffer
 from consumer.loop.scheduler import Scheduler
 from feedback.kafka.outgoing import Outgoing

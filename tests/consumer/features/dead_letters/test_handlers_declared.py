@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from consumer.features.retries.headers import retry_topics
-from consumer.handlers.dead_letters.declaring import ENDLESS, ENDLESS_S, OnError, in_group
-from consumer.handlers.declaration import EffectKind, Handler, HandlerDefinitionError
+from consumer.handlers.dead_letters.declaring import ENDLESS, ENDLESS_S, in_group
+from consumer.handlers.declaration import EffectKind, Handler, HandlerDefinitionError, OnError
 from consumer.handlers.decorator import handler
 from consumer.handlers.errors import InDoubt, Rejected
 from consumer.handlers.registry import DECLARED as declared_handlers

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from consumer.features.outcomes.outcomes import outcome_topics
-from consumer.handlers.declaration import HandlerDefinitionError, check
+from consumer.handlers.checks.handler_check import check
+from consumer.handlers.declaration import HandlerDefinitionError
 from tests.consumer.samples import payments
 
 

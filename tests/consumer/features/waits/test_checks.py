@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from consumer import Request, handler
+from consumer.features.waits.declared import declared_by, may_run_again
 from consumer.features.waits.wait_record import Wait, decode, encode
-from consumer.handlers.checks.waits import declared_by, may_run_again, require_no_journal
+from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import Handler, HandlerDefinitionError, InDoubtPolicy
 from consumer.handlers.registry import DECLARED, HandlerRegistry
 from feedback.errors import SettingsError

@@ -9,14 +9,14 @@ import pytest
 
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.engines import engine_of
-from feedback.kafka.probes import Stretch
+from feedback.kafka.probes import OffsetSpan
 from feedback.settings.settings import KafkaSection
 from tests.feedback.kafka.engines.grounds import Ground
 
 # Both libraries have the same.
 pytestmark = pytest.mark.parametrize("engine", ["kafka-python"])
 
-Silent = Callable[[str, int, int, int], list[Stretch]]
+Silent = Callable[[str, int, int, int], list[OffsetSpan]]
 TOGETHER = 24
 
 

@@ -13,8 +13,8 @@ from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from packaging.specifiers import SpecifierSet
 
-from feedback.kafka.kafka_python.mends import MENDS, Mend
 from feedback.records.envelope import NULL_HEADER
+from tests.feedback.kafka.kafka_python.mends import MENDS, Mend
 
 FOLDER = Path(__file__).parents[4] / "feedback/kafka/kafka_python"
 # The functions as they were when their faults were seen; a digest of their text.

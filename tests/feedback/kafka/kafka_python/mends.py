@@ -1,4 +1,4 @@
-"""The faults of kafka-python that are mended here, each with the versions that have it.
+"""The faults of kafka-python that its engine mends, each with the versions that have it.
 
 A mend replaces functions of the library, or leans on how they are written. Where one of them
 changes, a test turns red: then its fault is looked for again, and the mend goes or is renewed.
@@ -16,7 +16,7 @@ class Mend(NamedTuple):
     """A mended fault.
 
     Attributes:
-        module: of this folder.
+        module: of `feedback.kafka.kafka_python`.
         fault: of the library.
         functions: of the library: those replaced, and those that have the fault.
         versions: that have it.
