@@ -18,7 +18,7 @@ from consumer.dlq.listing import Advance
 from consumer.dlq.options import Given
 from consumer.journal.doubts import NOTHING_UNSWEPT, Doubts
 from consumer.journal.records import Row
-from consumer.loop.recovery.stored_record import kept_record
+from consumer.loop.stored_record import kept_record
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.kafka.reader import RecordReader
 from feedback.records.envelope import Record, payload_sha256

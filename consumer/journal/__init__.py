@@ -3,9 +3,9 @@
 The flow: a worker's loop hands batches of claims, effects, finishes, refusals and confirmed
 statuses to `Journal.apply`, one transaction a call, and gets a verdict for each.
 
-- `journal`: the worker's object. `commits`: one call's writes, in halves around an item that the
-  database refuses. `work`: these writes, in order. `writer`: the worker that writes, with its
-  transaction.
+- `journal`: the worker's object; `swept_journal`: its sweeper's part. `commits`: one call's writes,
+  in halves around an item that the database refuses. `work`: these writes, in order.
+  `journal_writer`: the worker that writes, with its transaction.
 - `claims/`: who may run a request, and how a run ends.
 - `sweeps/`: rows that nobody goes on with, and old ones.
 - `losses/`: what is written again when the database or Redis has lost it.

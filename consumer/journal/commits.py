@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from consumer.journal.claims.takeover import granted_names
 from consumer.journal.errors import Contended, DataRefused
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.losses.restoring import mark_unbegun
 from consumer.journal.records import (
     Applied,
@@ -22,7 +23,6 @@ from consumer.journal.records import (
 )
 from consumer.journal.session import JournalSession
 from consumer.journal.work import Work
-from consumer.journal.writer import Writer
 
 # PostgreSQL has room for 64 locks of each of its connections, and a worker has several of these.
 KEYS_AT_ONCE = 256
@@ -39,7 +39,9 @@ class Commits:
         expects_rows: whether most claims of the next call are probably resends.
     """
 
-    def __init__(self, session: JournalSession, writer_on: Callable[[Connection], Writer]) -> None:
+    def __init__(
+        self, session: JournalSession, writer_on: Callable[[Connection], JournalWriter]
+    ) -> None:
         self._session = session
         self._writer_on = writer_on
         self.expects_rows = False

@@ -11,7 +11,7 @@ from consumer.journal.database_settings import DatabaseSettings, read_standing
 from consumer.journal.losses.restoring import disown, find_own
 from consumer.journal.records import Applied, Row, Run, VerdictKind
 from consumer.journal.schema import check_version, read_journal_id, server_version
-from consumer.journal.sweeps.swept_journal import SweptJournal
+from consumer.journal.swept_journal import SweptJournal
 from consumer.journal.tables import request
 from consumer.journal.work import Work
 from feedback.observer import Observer, observed

@@ -9,6 +9,7 @@ from consumer.journal.claims.claiming import Claims
 from consumer.journal.claims.finishing import finish, mark_effects, mark_published
 from consumer.journal.claims.skipping import refuse, skip
 from consumer.journal.claims.takeover import granted_names, take_over
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.losses.catching_up import catch_up
 from consumer.journal.losses.restoring import restore
 from consumer.journal.losses.told_rule import ToldRun
@@ -26,7 +27,6 @@ from consumer.journal.records import (
     Skip,
     Takeover,
 )
-from consumer.journal.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Work:
 
     def carry_out(
         self,
-        writer: Writer,
+        writer: JournalWriter,
         *,
         held: Collection[Run],
         tried: Collection[str] = (),
@@ -112,7 +112,7 @@ class Work:
             tuple(restored),
         )
 
-    def _restored(self, writer: Writer, tried: Collection[str]) -> list[Row]:
+    def _restored(self, writer: JournalWriter, tried: Collection[str]) -> list[Row]:
         restored: list[Row] = []
         if self.own_runs:
             restored += restore(writer, self.own_runs)

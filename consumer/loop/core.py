@@ -10,9 +10,9 @@ from consumer.handlers.declaration import Handler
 from consumer.intake.context import IntakeContext
 from consumer.intake.gate import Gate
 from consumer.journal.group_journal import GroupJournal
-from consumer.journal.sweeps.swept_journal import SweptJournal
+from consumer.journal.swept_journal import SweptJournal
 from consumer.loop.feature import Feature
-from consumer.loop.recovery.payload_lookup import Revival
+from consumer.loop.payload_lookup import Revival
 from consumer.loop.scheduler import Scheduler
 from feedback.kafka.source import KafkaSource, Unclaimed
 from feedback.kafka.topics import KafkaTopics

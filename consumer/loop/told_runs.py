@@ -13,7 +13,7 @@ from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
 from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, Run, ToldRun
 from consumer.loop import mapping
-from consumer.loop.recovery.dead_ends import (
+from consumer.loop.dead_ends import (
     END_LOST,
     is_about,
     plain,

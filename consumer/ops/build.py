@@ -26,7 +26,7 @@ from consumer.loop.core import Core
 from consumer.loop.ended_runs import LIMIT_BYTES
 from consumer.loop.feature import Feature, that_have
 from consumer.loop.limits import Limits
-from consumer.loop.recovery.payload_lookup import Revival
+from consumer.loop.payload_lookup import Revival
 from consumer.loop.recovery.sweeper import Sweeper
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.worker import Worker

@@ -13,7 +13,7 @@ from consumer.intake.context import IntakeContext
 from consumer.intake.intake import Intake
 from consumer.journal import JournalUnavailable, Row
 from consumer.loop.limits import Limits
-from consumer.loop.recovery.payload_lookup import Revival
+from consumer.loop.payload_lookup import Revival
 from consumer.loop.recovery.sweeper import Sweeper
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.worker import Worker

@@ -17,7 +17,7 @@ from consumer.features.outgoing.record_writer import (
 from consumer.journal.records import Row
 from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
-from consumer.loop.recovery.stored_record import PayloadStore, kept_record
+from consumer.loop.stored_record import PayloadStore, kept_record
 from consumer.pool.outcome import Raised
 from feedback.errors import RedisUnavailable
 from feedback.kafka.outgoing import Outgoing

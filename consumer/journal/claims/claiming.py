@@ -33,6 +33,7 @@ from consumer.journal.claims.verdict import (
 )
 from consumer.journal.errors import Contended
 from consumer.journal.history import retried_runs
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.ordering import find_holders
 from consumer.journal.records import (
     DEADLINE_OVER,
@@ -44,7 +45,6 @@ from consumer.journal.records import (
     VerdictKind,
     over_message,
 )
-from consumer.journal.writer import Writer
 
 _MAX_READS = 4
 # An update of an existing row: the statement, and the decision that it carries out.
@@ -67,7 +67,7 @@ class Claims:
             looked up before a row is tried. It costs a statement, or saves one.
     """
 
-    writer: Writer
+    writer: JournalWriter
     held: set[tuple[str, int]]
     tried: Collection[str] = ()
     expects_rows: bool = False

@@ -13,6 +13,7 @@ from consumer.journal.batch import FINISHES, RUNS, STATES
 from consumer.journal.claims.verdict import decide_finish, resolution
 from consumer.journal.clock import now_ms
 from consumer.journal.history import update_runs
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.records import (
     EffectMark,
     Finish,
@@ -23,10 +24,9 @@ from consumer.journal.records import (
     Run,
 )
 from consumer.journal.tables import request
-from consumer.journal.writer import Writer
 
 
-def finish(writer: Writer, finishes: Sequence[Finish]) -> dict[Run, FinishResult]:
+def finish(writer: JournalWriter, finishes: Sequence[Finish]) -> dict[Run, FinishResult]:
     """Write how runs ended; return the result of each finish, by (request_id, generation)."""
     distinct = {(one.request_id, one.generation): one for one in reversed(finishes)}
     written = _write(writer, distinct, JournalState.CLAIMED)
@@ -39,7 +39,7 @@ def finish(writer: Writer, finishes: Sequence[Finish]) -> dict[Run, FinishResult
     return results
 
 
-def _finish_late(writer: Writer, finishes: dict[Run, Finish]) -> dict[Run, FinishResult]:
+def _finish_late(writer: JournalWriter, finishes: dict[Run, Finish]) -> dict[Run, FinishResult]:
     rows, _ = writer.read({name for name, _ in finishes}, lock=True)
     results = {}
     for name, one in finishes.items():
@@ -59,7 +59,7 @@ def _finish_late(writer: Writer, finishes: dict[Run, Finish]) -> dict[Run, Finis
 
 
 def _write(
-    writer: Writer, finishes: dict[Run, Finish], state: JournalState
+    writer: JournalWriter, finishes: dict[Run, Finish], state: JournalState
 ) -> dict[Run, int | None]:
     """Return when the next run of each is due, by the rows as written."""
     rows = [
@@ -81,7 +81,7 @@ def _write(
     return {(request_id, generation): due_at for request_id, generation, due_at in answers}
 
 
-def mark_effects(writer: Writer, effects: Sequence[EffectMark]) -> set[Run]:
+def mark_effects(writer: JournalWriter, effects: Sequence[EffectMark]) -> set[Run]:
     """Note that effects are entered; return the (request_id, generation) that may enter.
 
     One that is noted already was asked for by an earlier try of unknown outcome: it may enter.

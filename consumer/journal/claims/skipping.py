@@ -37,12 +37,12 @@ from consumer.journal.claims.claim_sql import (
 from consumer.journal.claims.claiming import first_row
 from consumer.journal.claims.verdict import ClaimAction, decide_refusal, is_same_request
 from consumer.journal.clock import now_ms
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.records import JournalState, Refusal, Row, Skip
 from consumer.journal.tables import request
-from consumer.journal.writer import Writer
 
 
-def refuse(writer: Writer, refusals: Sequence[Refusal]) -> list[Row]:
+def refuse(writer: JournalWriter, refusals: Sequence[Refusal]) -> list[Row]:
     """Return the row of each refusal, as it stands once it was refused."""
     distinct = {refusal.request_id: refusal for refusal in reversed(refusals)}
     parameters = _load_refusals(writer, distinct, {})
@@ -61,7 +61,7 @@ def refuse(writer: Writer, refusals: Sequence[Refusal]) -> list[Row]:
     return [found[refusal.request_id] for refusal in refusals if refusal.request_id in found]
 
 
-def _end(writer: Writer, refusals: Mapping[str, Refusal]) -> dict[str, Row]:
+def _end(writer: JournalWriter, refusals: Mapping[str, Refusal]) -> dict[str, Row]:
     # Decided again on locked rows: another worker may have been faster.
     rows, now = writer.read(refusals, lock=True)
     chosen: dict[ClaimAction, dict[str, int]] = {}
@@ -85,7 +85,7 @@ def _end(writer: Writer, refusals: Mapping[str, Refusal]) -> dict[str, Row]:
 
 
 def _load_refusals(
-    writer: Writer,
+    writer: JournalWriter,
     refusals: Mapping[str, Refusal],
     generations: Mapping[str, int],
 ) -> dict[str, object]:
@@ -110,7 +110,7 @@ def _load_refusals(
     return {**REFUSALS.load(writer.connection, rows), "this_worker": writer.worker_id}
 
 
-def skip(writer: Writer, skips: Sequence[Skip]) -> list[Row]:
+def skip(writer: JournalWriter, skips: Sequence[Skip]) -> list[Row]:
     """Return the rows of ended requests: as SKIPPED, or as EXPIRED past their deadline.
 
     Requests that an earlier try of unknown outcome has skipped are among them; all others go on.
@@ -175,7 +175,7 @@ def _row(wish: Skip, state: str, now: int, worker_id: str) -> Row:
     return row._replace(by=wish.by) if state == JournalState.SKIPPED else row
 
 
-def _load(writer: Writer, skips: Mapping[str, Skip]) -> dict[str, object]:
+def _load(writer: JournalWriter, skips: Mapping[str, Skip]) -> dict[str, object]:
     dialect = writer.dialect
     rows = [
         (

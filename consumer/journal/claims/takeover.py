@@ -36,6 +36,7 @@ from consumer.journal.claims.takeover_rule import TakeoverDecision, decide_takeo
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import Contended
 from consumer.journal.history import ROW_COLUMNS, retried_runs, this_run
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.records import (
     JournalState,
     Retried,
@@ -47,13 +48,12 @@ from consumer.journal.records import (
     TakeoverResultKind,
 )
 from consumer.journal.tables import request, run, worker
-from consumer.journal.writer import Writer
 
 _OURS = (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE)
 
 
 def take_over(
-    writer: Writer, wishes: Sequence[Takeover], *, held: Collection[Run]
+    writer: JournalWriter, wishes: Sequence[Takeover], *, held: Collection[Run]
 ) -> dict[Run, TakeoverResult]:
     """Carry takeovers out; return the result of each, by (request_id, generation) of the wish."""
     if not wishes:
@@ -99,7 +99,7 @@ def owner_lives(rows: Table = request) -> ColumnElement[bool]:
 
 
 def _carry_out(
-    writer: Writer, wish: Takeover, row: Row | None, decision: TakeoverDecision
+    writer: JournalWriter, wish: Takeover, row: Row | None, decision: TakeoverDecision
 ) -> TakeoverResult:
     write = partial(_written, writer, wish)
     match decision.kind:
@@ -133,7 +133,7 @@ def _carry_out(
 
 
 def _written(
-    writer: Writer,
+    writer: JournalWriter,
     wish: Takeover,
     statement: ReturningUpdate[Any],
     **values: str | None,
@@ -157,7 +157,7 @@ def living(connection: Connection, owners: Collection[str]) -> set[str]:
 
 
 def _ended_runs(
-    writer: Writer, request_ids: Collection[str]
+    writer: JournalWriter, request_ids: Collection[str]
 ) -> dict[tuple[str, int], dict[str, int]]:
     parameters = RUNS.load(
         writer.connection, [(writer.group, name, 0) for name in sorted(request_ids)]

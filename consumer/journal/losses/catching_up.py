@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, null
 from consumer.journal.claims.forgetting import forgotten_among
 from consumer.journal.claims.takeover import living
 from consumer.journal.clock import now_ms
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.losses.lost_rows import (
     claimed_at,
     insert_lost,
@@ -18,13 +19,12 @@ from consumer.journal.losses.lost_rows import (
 )
 from consumer.journal.losses.told_rule import ToldRun, catch_up_with
 from consumer.journal.records import JournalState, Row
-from consumer.journal.writer import Writer
 
 _NEVER_BEGAN = (JournalState.EXPIRED, JournalState.SKIPPED)
 
 
 def catch_up(
-    writer: Writer,
+    writer: JournalWriter,
     runs: Sequence[ToldRun],
     *,
     may_overwrite_claims: bool = False,

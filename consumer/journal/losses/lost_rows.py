@@ -13,9 +13,9 @@ from sqlalchemy import ColumnElement, Update, null, update
 
 from consumer.journal.clock import now_ms
 from consumer.journal.history import this_run
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.records import WORKER_DIED, Claim, JournalState, Row, TakeoverKind
 from consumer.journal.tables import request
-from consumer.journal.writer import Writer
 from feedback.sql.inserting import insert_into
 
 _WITHOUT_AN_END = (JournalState.CLAIMED, JournalState.IN_DOUBT)
@@ -62,7 +62,7 @@ def _have_one_key(row: Row, later: Claim) -> bool:
     return is_keyed and _TRANSACTIONAL not in (row.effect_kind, later.effect_kind)
 
 
-def insert_lost(writer: Writer, claim: Claim, values: dict[str, Any]) -> None:
+def insert_lost(writer: JournalWriter, claim: Claim, values: dict[str, Any]) -> None:
     """Insert the row of a request that has none; leave a row of another worker alone.
 
     Args:
@@ -81,7 +81,7 @@ def insert_lost(writer: Writer, claim: Claim, values: dict[str, Any]) -> None:
 
 
 def overwrite_lost(
-    writer: Writer,
+    writer: JournalWriter,
     row: Row,
     values: dict[str, Any],
     *,
@@ -103,7 +103,7 @@ def overwrite_lost(
     writer.connection.execute(_OVERWRITE.values({**values, "dead_letter_at": null()}), parameters)
 
 
-def keep_lost(writer: Writer, row: Row, *, why: Followed | TakeoverKind | None) -> None:
+def keep_lost(writer: JournalWriter, row: Row, *, why: Followed | TakeoverKind | None) -> None:
     """Keep a run that is behind in the history; see `overwrite_lost`."""
     # Of an older claim that stands there nobody knows the end any more.
     outcome = WORKER_DIED if row.state == JournalState.CLAIMED else None

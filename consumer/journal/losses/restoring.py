@@ -19,6 +19,7 @@ from consumer.journal.claims.forgetting import as_forgotten, forgotten_among
 from consumer.journal.claims.verdict import gives_way, is_lost
 from consumer.journal.clock import now_ms
 from consumer.journal.history import row_columns
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.losses.lost_rows import (
     claim_values,
     claimed_at,
@@ -38,10 +39,9 @@ from consumer.journal.records import (
 )
 from consumer.journal.state_literals import CLAIMED
 from consumer.journal.tables import request
-from consumer.journal.writer import Writer
 
 
-def restore(writer: Writer, runs: Sequence[OwnRun]) -> list[Row]:
+def restore(writer: JournalWriter, runs: Sequence[OwnRun]) -> list[Row]:
     """Write these runs again where the database has lost them; return those rows.
 
     A row that says more than the worker knows stays as it is. Of an earlier run it is written how
@@ -82,7 +82,7 @@ def restore(writer: Writer, runs: Sequence[OwnRun]) -> list[Row]:
 
 
 def _without_surpassed(
-    writer: Writer, runs: Sequence[OwnRun], found: Mapping[str, Row]
+    writer: JournalWriter, runs: Sequence[OwnRun], found: Mapping[str, Row]
 ) -> Iterator[OwnRun]:
     """Leave out runs that no child took where another run has acted, or may act."""
     untaken = [one.claim for one in runs if not one.is_begun and one.request_id not in found]
@@ -98,7 +98,7 @@ def _is_still_lost(one: OwnRun, row: Row | None, worker_id: str) -> bool:
     return is_lost(one, row) and not gives_way(one, row, worker_id)
 
 
-def _write_again(writer: Writer, one: OwnRun, row: Row) -> None:
+def _write_again(writer: JournalWriter, one: OwnRun, row: Row) -> None:
     """Write how a run ended that stands in its row, or that its effect has begun."""
     if not is_lost(one, row):
         return
@@ -108,21 +108,21 @@ def _write_again(writer: Writer, one: OwnRun, row: Row) -> None:
         mark_effects(writer, [EffectMark(*one.run)])
 
 
-def find_own(writer: Writer) -> list[Row]:
+def find_own(writer: JournalWriter) -> list[Row]:
     parameters = {"this_group": writer.group, "this_worker": writer.worker_id}
     require_complete(writer.connection)
     answers = writer.connection.execute(_find_own(writer.dialect), parameters)
     return [Row(*answer) for answer in answers.all()]
 
 
-def disown(writer: Writer, runs: Sequence[Run]) -> None:
+def disown(writer: JournalWriter, runs: Sequence[Run]) -> None:
     """Let claims of a worker count as left by a dead one, in doubt where that is possible."""
     nobody = writer.worker_id + DISOWNED
     for parameters in _claims_of(writer, runs):
         writer.connection.execute(_DISOWN, {**parameters, "nobody": nobody})
 
 
-def mark_unbegun(writer: Writer, runs: Sequence[Run]) -> None:
+def mark_unbegun(writer: JournalWriter, runs: Sequence[Run]) -> None:
     """Let claims of a worker count as those of marked runs that have not entered their effect.
 
     Of a plain external handler the claim itself says that the effect may have happened; that kind
@@ -132,7 +132,7 @@ def mark_unbegun(writer: Writer, runs: Sequence[Run]) -> None:
         writer.connection.execute(_MARK_UNBEGUN, parameters)
 
 
-def _claims_of(writer: Writer, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+def _claims_of(writer: JournalWriter, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     for request_id, generation in sorted(runs):
         yield {
             "this_group": writer.group,

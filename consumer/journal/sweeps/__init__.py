@@ -1,6 +1,5 @@
 """Sweeps: a peer goes on with rows that nobody goes on with.
 
-- `swept_journal`: the journal as a worker's sweeper sees it.
 - `sweep`: peers settle the claims of dead workers.
 - `dead_claims`: finds claims of dead workers, also those that no handler is left for;
   `gone_owners`: dead workers that have none left, pure.

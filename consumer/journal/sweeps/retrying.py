@@ -23,11 +23,11 @@ from consumer.journal import clock
 from consumer.journal.claims.claim_sql import why_expired
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, retried_runs, row_columns, this_run
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import JournalState, Overdue, Retried, Row
 from consumer.journal.state_literals import RETRYING
 from consumer.journal.tables import request
-from consumer.journal.writer import Writer
 
 PAYLOAD_GONE = "PAYLOAD_GONE"
 _GONE = "its payload is gone, so it cannot run again"
@@ -83,7 +83,7 @@ def find_overdue(
     ]
 
 
-def end_retries(writer: Writer, rows: Sequence[Row]) -> list[Row]:
+def end_retries(writer: JournalWriter, rows: Sequence[Row]) -> list[Row]:
     """End requests that wait for a next run; return the rows of those that still did."""
     ended = []
     # Two sweeps that meet lock their rows in the same order.

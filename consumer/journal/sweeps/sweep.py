@@ -32,12 +32,12 @@ from consumer.journal.claims.takeover import living
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import Contended
 from consumer.journal.history import ROW_COLUMNS, row_columns, this_run
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.losses.lost_rows import keep_lost, why_followed
 from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import Claim, DeadEnd, JournalState, Row
 from consumer.journal.sweeps.dead_claims import claimed_by_the_dead, sweeper_is_late
 from consumer.journal.tables import NAME, UNTOLD, meta, request
-from consumer.journal.writer import Writer
 from feedback.sql.inserting import insert_into
 
 
@@ -53,7 +53,7 @@ def take_turn(connection: Connection, name: str, every_ms: int) -> bool:
     return first.scalar() is not None
 
 
-def end_dead(writer: Writer, ends: Sequence[DeadEnd]) -> list[Row]:
+def end_dead(writer: JournalWriter, ends: Sequence[DeadEnd]) -> list[Row]:
     """End claims of dead workers; return the rows of those that still were theirs.
 
     Raises:
@@ -87,7 +87,7 @@ def end_dead(writer: Writer, ends: Sequence[DeadEnd]) -> list[Row]:
     return rows
 
 
-def _keep(writer: Writer, end: DeadEnd, later: Claim) -> bool:
+def _keep(writer: JournalWriter, end: DeadEnd, later: Claim) -> bool:
     """Keep a run in the history that ends as a later one; say whether this sweep may end it."""
     found, _ = writer.read([end.request_id], lock=True)
     row = found.get(end.request_id)

@@ -17,6 +17,7 @@ from consumer.handlers.declaration import EffectKind, Handler
 from consumer.journal import DeadEnd, JournalState, JournalUnavailable, Row
 from consumer.journal.pacing import EVER_MS, pause_unless_quick_s
 from consumer.journal.sweeps.dead_claims import FIRST, Unhandled
+from consumer.loop import dead_ends
 from consumer.loop.continuation import (
     After,
     Continuation,
@@ -25,7 +26,6 @@ from consumer.loop.continuation import (
     policy_of_dead,
 )
 from consumer.loop.core import Core
-from consumer.loop.recovery import dead_ends
 from consumer.loop.recovery.far_leases import FarLeases
 from consumer.loop.recovery.look_back import Ages, LookBack
 from consumer.loop.told_runs import ToldRuns, read_statuses

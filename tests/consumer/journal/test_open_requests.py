@@ -10,13 +10,12 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event, text
 
-from consumer.journal import Journal, JournalState, Work, migrate, open_requests
+from consumer.journal import Journal, JournalState, Work, migrate, open_requests, swept_journal
 from consumer.journal.doubts import Doubts
 from consumer.journal.errors import OpenRequestsUnknown
 from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.records import Published
 from consumer.journal.schema import _MIGRATIONS
-from consumer.journal.sweeps import swept_journal
 from consumer.journal.waiting import Cursor
 from consumer.journal.workers import Workers
 from tests.consumer.journal.conftest import Database, OpenJournal

@@ -11,9 +11,9 @@ from psycopg import sql
 from sqlalchemy import text
 
 from consumer.journal import Journal, JournalState, JournalUnavailable, VerdictKind, Work, migrate
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.ordering import lock_keys
 from consumer.journal.transactional import Transactions
-from consumer.journal.writer import Writer
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, kinds, new_id
 from tests.eventually import eventually
@@ -54,7 +54,7 @@ def test_two_requests_of_a_key_never_run_together_whatever_the_default_isolation
             " (SELECT oid FROM pg_database WHERE datname = current_database())"
         )
         eventually(lambda: database.query(locks) != [])
-        writer = Writer(connection=earlier, group=group, worker_id="earlier")
+        writer = JournalWriter(connection=earlier, group=group, worker_id="earlier")
         granted = Work(claims=[first]).carry_out(writer, held=set())
         earlier.commit()
         assert kinds(granted) == [VerdictKind.RUN]

@@ -25,9 +25,9 @@ from consumer.journal import (
     commits,
 )
 from consumer.journal.errors import Contended
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.losses import restoring
 from consumer.journal.sweeps import sweep
-from consumer.journal.writer import Writer
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import (
     OTHER_SHA,
@@ -250,14 +250,14 @@ def test_a_lost_run_that_no_child_took_is_not_written_over_a_row_that_changed_be
     journal.apply(Work(claims=[claim(name)]))
     (before,) = journal.rows([name])
     database.change("UPDATE onceward_request SET owner = 'peer', state = :s", s=state.value)
-    read = Writer.read
+    read = JournalWriter.read
 
     def read_before(
-        self: Writer, names: Collection[str], *, lock: bool = False
+        self: JournalWriter, names: Collection[str], *, lock: bool = False
     ) -> tuple[dict[str, Row], int]:
         return read(self, names, lock=True) if lock else ({name: before}, 0)
 
-    monkeypatch.setattr(Writer, "read", read_before)
+    monkeypatch.setattr(JournalWriter, "read", read_before)
     journal.apply(Work(own_runs=[_untaken(name)]))
     (row,) = database.query("SELECT owner, generation, state FROM onceward_request")
     assert row == {"owner": "peer", "generation": 1, "state": state}
@@ -326,7 +326,7 @@ def test_a_claim_that_was_never_begun_is_marked_so_at_the_second_try(
     journal.apply(Work(claims=[claim(name)]))
     tries, mark = [], restoring.mark_unbegun
 
-    def first_is_rolled_back(writer: Writer, runs: Sequence[tuple[str, int]]) -> None:
+    def first_is_rolled_back(writer: JournalWriter, runs: Sequence[tuple[str, int]]) -> None:
         mark(writer, runs)
         tries.append(runs)
         if len(tries) == 1:

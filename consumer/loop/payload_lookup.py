@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
-from consumer.loop.recovery.stored_record import kept_record
+from consumer.loop.stored_record import kept_record
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable
 from feedback.kafka.reader import read_record

@@ -9,8 +9,8 @@ import pytest
 from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
 from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row
 from consumer.journal import JournalState as Journaled
+from consumer.loop import dead_ends
 from consumer.loop.continuation import After
-from consumer.loop.recovery import dead_ends
 from consumer.loop.recovery.sweeper import after_dead
 from feedback.status import State
 from feedback.statuses import Status

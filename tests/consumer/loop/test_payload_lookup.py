@@ -10,7 +10,7 @@ from redis import Redis
 
 from consumer.handlers.declaration import Handler
 from consumer.journal import Row
-from consumer.loop.recovery.payload_lookup import Revival
+from consumer.loop.payload_lookup import Revival
 from feedback.errors import RedisUnavailable
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.server import connect

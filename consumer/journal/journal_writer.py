@@ -12,7 +12,7 @@ from consumer.journal.records import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
+class JournalWriter:
     """A worker and its transaction.
 
     Attributes:

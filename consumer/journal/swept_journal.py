@@ -12,6 +12,7 @@ from consumer.journal.doubts import DoubtCount, count_doubts
 from consumer.journal.errors import DataRefused
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import read
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.leases import FarLease, end_leases, find_far_leases
 from consumer.journal.losses.catching_up import catch_up
 from consumer.journal.losses.told_rule import ToldRun
@@ -35,7 +36,6 @@ from consumer.journal.sweeps.retrying import (
     find_overdue,
 )
 from consumer.journal.sweeps.sweep import end_dead, take_turn, unpublished
-from consumer.journal.writer import Writer
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
@@ -116,8 +116,8 @@ class SweptJournal(GroupJournal):
         with self._session.transaction() as connection:
             return catch_up(self._writer_on(connection), runs, may_overwrite_claims=True)
 
-    def _writer_on(self, connection: Connection) -> Writer:
-        return Writer(
+    def _writer_on(self, connection: Connection) -> JournalWriter:
+        return JournalWriter(
             connection=connection,
             group=self._group,
             worker_id=self._worker_id,
