@@ -10,8 +10,10 @@ with the files that these ask on the way, for a handler that declares no feature
 2. `loop/scheduler` orders the waiting requests. When a slot is free, `loop/selection` takes the
    next, and `loop/writing` claims it in a transaction of `journal/journal`.
    Asks `loop/order/key_queues`, `loop/due_quota`, `loop/mapping`, `loop/write_batching`; in the
-   journal `journal/session`, `journal/commits`, `journal/work`, `journal/records`,
-   `journal/ordering`, `journal/batch`, `journal/claiming` and `journal/takeover`.
+   journal `journal/session`, `journal/swept_journal`, `journal/commits`, `journal/work`,
+   `journal/journal_writer`, `journal/records`,
+   `journal/ordering`, `journal/batch`, `journal/claims/claiming` and
+   `journal/claims/takeover`.
 3. `loop/worker`, the turn itself, dispatches it to `pool/pool`. A child runs the user's function
    (`pool/runs`), or the one that asks the counterparty about a run in doubt.
    Asks `loop/granted`, `pool/supervisor`, `pool/child_process`, `pool/jobs_in_child`,
@@ -20,10 +22,11 @@ with the files that these ask on the way, for a handler that declares no feature
 4. The outcome comes back to `loop/in_flight`; `loop/settlement`, pure, says how the run ended. The
    next transaction finishes it, `loop/follow_up` acts on its row, and `status/status_writer` tells
    the client.
-   Asks `journal/finishing`, `loop/ended_runs` and `status/status_backlog`. Features hear of it
-   (`loop/feature`, `ops/build`): `ops/health/pace`, `features/retries/retries` with
-   `features/retries/next_run`, `features/pausing/pausing` with `features/pausing/guard`,
-   `features/dead_letters/dead_letters`, `features/waits/waits` with `features/waits/ends`.
+   Asks `journal/claims/finishing`, `loop/ended_runs` and `status/status_backlog`. Features hear of
+   it (`loop/feature`, `ops/build`): `ops/health/pace_meter` with `ops/health/pace`,
+   `features/retries/retries` with `features/retries/next_run`, `features/pausing/pausing` with
+   `features/pausing/circuit_breaker`, `features/dead_letters/dead_letters`, `features/waits/waits`
+   with `features/waits/tombstone_writer`.
 
 A run that has no end (its child died, or nobody can know) goes by `loop/continuation`, pure, to the
 next run, to the counterparty, or to a person. The rooms import only downward.

@@ -11,12 +11,12 @@ chosen ── redrive: reopen, write PENDING, send
 
 Reading: `letter` is the dead letter; `dialects` understand the headers that other systems write;
 `letter_reader` reads the group's topics, over `feedback/kafka/scan`. `letter_state` is the state of
-its request now. `doubts_list` shows rows in doubt, and claims that may become doubts; `list_hints`
-is the journal's part of a list. `listing` goes through letters, each once; `exporting` writes them
-to a file for analysis, as Parquet or JSON lines, and `doubts_export` the doubts. `decoded` shows
-bytes, and `editing` lets a person edit them. The commands `list`, `show` and `export` are in
-`commands`, whose group the acting commands join as well; `options` has the options of all, and
-`dates` reads and writes points in time.
+its request now. `doubts_list` shows rows in doubt, and claims that may become doubts, `doubts_page`
+their counts; `list_hints` is the journal's part of a list. `listing` goes through letters, each
+once; `exporting` writes them to a file for analysis, as Parquet or JSON lines, and `doubts_export`
+the doubts. `decoded` shows bytes, and `editing` lets a person edit them. The commands `list`,
+`show` and `export` are in `commands`, whose group the acting commands join as well; `options` has
+the options of all, and `dates` reads and writes points in time.
 
 One request: `report` is all that is known of it, in whatever state; `report_reading` asks Kafka,
 the journal and Redis. `timeline`, `timeline_words` and `next_commands` are pure: any page

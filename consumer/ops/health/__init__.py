@@ -12,7 +12,8 @@ that applies it. `probe` reads the parts of the worker from outside, `vitals` is
 as an observer of the parts (`feedback.observer`; without a port there is none), and times runs and
 requests, `calls` the calls of the servers, `gauges` adds values that are read at a scrape; `doubts`
 counts the group's open doubts, on one worker at a time, and `lag` the records that wait in Kafka,
-over a connection of its own. `pace` counts the requests that ended in the last hour.
+over a connection of its own. `pace_meter` counts the requests that end; `pace` says
+how many did in the last hour.
 `feedback.web.page_server` is the HTTP side, `health` puts it together for the service.
 
 Decisions. A loop lives when it comes round, so a handler of an hour is no stall, and neither is a
