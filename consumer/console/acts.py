@@ -4,6 +4,8 @@ Each calls the function that the command of the same name calls, and is written 
 the person's name by the transaction that changes anything. So where the console dies before that,
 nothing has happened; where it dies after it and before its answer, it is done, and the page of the
 request says so. Of two people with the same action the second is told how it stands.
+
+None of them uses a connection that a look has left: it may lead to a server that the name has left.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ from consumer.journal.records import JournalState
 from consumer.journal.redrive.redrive_row import RUNNING
 from consumer.journal.redrive.redrive_rule import Discarded
 from feedback.settings.settings import Settings
+from feedback.sql.keeping import KEPT
 
 
 class Acts:
@@ -113,7 +116,8 @@ class Acts:
         if name not in self._by_name:
             raise HTTPException(404, "there is no such action")
         require_role(person, name)
-        return self._by_name[name](request, form, person.name)
+        with KEPT.anew():
+            return self._by_name[name](request, form, person.name)
 
     def _resolve(self, request: Request, form: Form, by: str) -> Response:
         request_id = request_of(form)

@@ -141,7 +141,11 @@ def app(
 async def _close_idle() -> None:
     while True:
         await asyncio.sleep(IDLE_S)
-        KEPT.close_idle()
+        try:
+            KEPT.close_idle()
+        except Exception:
+            # Nobody awaits this task: it would end unseen, and connections would stay open.
+            log.exception("idle.failed")
 
 
 def _middleware(section: ConsoleSection, entrance: Entrance) -> list[Middleware]:

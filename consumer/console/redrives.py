@@ -20,6 +20,7 @@ from consumer.dlq.redrive.redrive_session import Ending
 from feedback.clock import monotonic_s
 from feedback.errors import OncewardError
 from feedback.logs import EventLog
+from feedback.sql.keeping import KEPT
 
 log = EventLog("onceward.console")
 
@@ -108,7 +109,9 @@ class BackgroundRedrives:
 
 def _carry(work: Callable[[How], Ending], how: How, one: RedriveThread, begun: Future[str]) -> None:
     try:
-        one.ending = work(how)
+        # A thread has a context of its own, not that of the action which began it.
+        with KEPT.anew():
+            one.ending = work(how)
         if not begun.done():
             # It was done already when somebody wanted to go on with it.
             begun.set_result(one.ending.redrive_id)

@@ -36,6 +36,7 @@ class BoundedConnection(Connection[Any]):
         """
         self.limit_s = min(within_s, type(self).limit_s)
         try:
+            # An empty statement: one round trip, no transaction, and the server plans nothing.
             self.execute("")
         finally:
             self.limit_s = type(self).limit_s

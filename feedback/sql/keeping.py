@@ -5,9 +5,11 @@ connects: the server starts a process and reads its catalogue, and we compile ea
 That takes several times as long as the query. While a process is `keeping`, sessions of one
 database share an engine, and take a connection that another one has left.
 
-A kept connection is never trusted: the server answers within `ANSWER_S` before it is used, or
-another is made. After `LIFE_S` it is replaced all the same, so that a name which leads to another
-server by now is looked up again. One that nobody has used for `IDLE_S` is closed.
+Of each database, time limit and section `MOST_KEPT` wait at most. None is trusted: the server
+answers within `ANSWER_S` before one is taken, or another is made. One that is older than `LIFE_S`
+is not taken but replaced, so that a name which leads to another server by now is looked up again.
+It is closed when its turn comes to be taken, or with all others: where nobody has opened a session
+for `IDLE_S`. What changes anything takes none of them, see `anew`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from sqlalchemy import Engine, NullPool, QueuePool, event
@@ -27,7 +30,8 @@ from feedback.sql.engine import open_engine
 MOST_KEPT = 4
 LIFE_S = 15
 IDLE_S = 30.0
-# A page that waits for a silent server longer than for a new connection would be old.
+# Any server that is well answers sooner. From a silent one the page waits as long in vain, and then
+# for a new connection, which has a limit of its own.
 ANSWER_S = 1.0
 
 
@@ -53,7 +57,7 @@ class KeptEngines:
             "at_connect": at_connect,
             "section": section,
         }
-        if not self._holders:
+        if not self._holders or _ANEW.get():
             # Without the lock: a child of another thread's fork may be here.
             return open_engine(url, pool=_ALONE, **given)
         # A file is opened at once; and one that is replaced would be read on.
@@ -87,6 +91,19 @@ class KeptEngines:
             for one in engines:
                 one.dispose()
 
+    @contextmanager
+    def anew(self) -> Iterator[None]:
+        """Let each session that this thread opens in the block make a connection of its own.
+
+        For what changes anything: where a name has moved, a kept connection leads to the server
+        that had it before. That one may answer still, and nobody would see there what was decided.
+        """
+        before = _ANEW.set(True)
+        try:
+            yield
+        finally:
+            _ANEW.reset(before)
+
     def close_idle(self) -> None:
         """Close all connections where no session was opened for `IDLE_S`."""
         with self._lock:
@@ -100,9 +117,11 @@ def _trust_none(engine: Engine) -> None:
     """Let a connection that was left answer before it is used, and end with its pool."""
 
     @event.listens_for(engine, "checkout")
-    def _ask(connection: Any, record: Any, taken: object) -> None:
+    def _ask(connection: Any, record: Any, taken: Any) -> None:
         if _POOL not in record.info:
-            record.info[_POOL] = engine.pool
+            # The engine may have another pool by now: where all were closed while this connected.
+            # SQLAlchemy has no public name for the one that it was taken from.
+            record.info[_POOL] = taken._pool
             return
         try:
             connection.ask(within_s=ANSWER_S)
@@ -117,6 +136,7 @@ def _trust_none(engine: Engine) -> None:
 
 
 _POOL = "onceward_pool"
+_ANEW: ContextVar[bool] = ContextVar("onceward_anew", default=False)
 _ALONE = {"poolclass": NullPool}
 _KEPT = {
     "poolclass": QueuePool,

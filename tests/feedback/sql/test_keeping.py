@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, event, text
 from sqlalchemy.pool import NullPool
 
 from feedback.clock import monotonic_s
@@ -85,19 +85,21 @@ def test_what_a_session_has_left_open_is_rolled_back_before_the_next_one(
     url: str, kept: KeptEngines
 ) -> None:
     with kept.keeping():
-        with (
-            closing(opened(url)) as session,
-            pytest.raises(ZeroDivisionError),
-            session.transaction() as connection,
-        ):
-            connection.execute(text("CREATE TABLE account (id INTEGER)"))
-            raise ZeroDivisionError
+        session = opened(url)
+        # Kept until the end, since it would roll back by itself when nobody has it any more.
+        left_open = session.transaction()
+        connection = left_open.__enter__()
+        connection.execute(text("CREATE TABLE account (id INTEGER)"))
+        first = connection.scalar(text("SELECT pg_backend_pid()"))
+        session.close()
         with closing(opened(url)) as session, session.transaction() as connection:
+            assert connection.scalar(text("SELECT pg_backend_pid()")) == first
             assert connection.scalar(text("SELECT to_regclass('account')")) is None
+        del left_open
 
 
 def test_as_many_sessions_as_there_are_at_once_each_have_their_connection(
-    url: str, kept: KeptEngines, monkeypatch: pytest.MonkeyPatch
+    url: str, kept: KeptEngines
 ) -> None:
     with kept.keeping():
         sessions = [opened(url) for _ in range(3 * keeping.MOST_KEPT)]
@@ -126,6 +128,7 @@ def test_a_server_process_that_ends_or_is_silent_is_replaced_before_the_next_rea
 def test_a_connection_is_replaced_after_its_life_and_closed_when_nobody_looks(
     url: str, kept: KeptEngines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert keeping._KEPT["pool_recycle"] == keeping.LIFE_S
     monkeypatch.setitem(keeping._KEPT, "pool_recycle", 0)
     with kept.keeping():
         first = backend_of_one(url)
@@ -149,3 +152,30 @@ def test_one_that_is_in_use_when_all_are_closed_is_closed_behind_its_use(
         session.close()
         eventually(lambda: first not in ours(url))
         assert backend_of_one(url) == backend_of_one(url)
+
+
+def test_one_that_is_made_while_all_are_closed_is_closed_behind_its_use(
+    url: str, kept: KeptEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "IDLE_S", 0.0)
+    with kept.keeping():
+        engine = kept.engine(url, timeout_s=TIMEOUT_S, section="journal")
+        session = opened(url)
+        pool = engine.pool
+        event.listen(engine, "connect", lambda connection, record: kept.close_idle(), once=True)
+        first = backend(session)
+        assert engine.pool is not pool
+        session.close()
+        eventually(lambda: first not in ours(url))
+        assert not ours(url)
+
+
+def test_what_is_opened_anew_takes_no_kept_connection_and_leaves_none(
+    url: str, kept: KeptEngines
+) -> None:
+    with kept.keeping():
+        first = backend_of_one(url)
+        with kept.anew():
+            assert backend_of_one(url) != first
+        eventually(lambda: ours(url) == [first])
+        assert backend_of_one(url) == first
