@@ -129,6 +129,5 @@ def _in_turn(
 
 
 def _out_of_time(topic: str) -> OutOfTime:
-    return OutOfTime(
-        f"earlier records of topic {topic!r} took all its time: few bytes of it are under way at once"
-    )
+    said = f"earlier records of topic {topic!r} took all its time"
+    return OutOfTime(f"{said}: few bytes of it are under way at once")

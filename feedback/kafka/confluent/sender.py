@@ -95,9 +95,7 @@ class ConfluentSender:
         require_safe(self._plan.safety, topic, until_s)
 
         def give(share: Share) -> ConfluentPending | None:
-            return connection.hand_over(
-                topic, key, value, headers, share=share, deadline_s=until_s
-            )
+            return connection.hand_over(topic, key, value, headers, share=share, deadline_s=until_s)
 
         try:
             return self._bounded.hand_over(topic, size, give, until_s=until_s)

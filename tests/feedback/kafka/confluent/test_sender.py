@@ -319,7 +319,8 @@ def _goes_out(sender: ConfluentSender, value: bytes) -> bool:
     """Say whether a record is handed over at once."""
     try:
         send(sender, value, deadline_s=monotonic_s() + SHORT_S)
-    except OutOfTime:
+    except OutOfTime as error:
+        assert "few bytes" in str(error)
         return False
     return True
 
