@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -94,12 +94,13 @@ def tell_of_end(tell: Callable[[], None], *, contained: type[BaseException] = Ex
 
     Args:
         contained: the errors that end here, with a line in the log: those of one caller are none
-            of another's.
+            of another's. Those of the log end here as well, since the application may filter it.
     """
     try:
         tell()
     except contained as error:
-        log.raised("send.tell_failed", error)
+        with suppress(contained):
+            log.raised("send.tell_failed", error)
 
 
 class SendingPlan(NamedTuple):

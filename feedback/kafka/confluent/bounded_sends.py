@@ -16,138 +16,118 @@ All this decides when a record is handed over, and never which word is said of i
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
-from functools import partial
 from math import inf
 
 from feedback.clock import monotonic_s
+from feedback.kafka.confluent.bounded_topic import BATCH_BYTES, BoundedTopic, Share
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.send_errors import OutOfTime
 
-BATCH_BYTES = 65_536
 _SHARE = 4
 
 
-class _BoundedTopic:
-    """One topic: its bound, and the bytes that are under way."""
-
-    def __init__(self) -> None:
-        self.bound: float = BATCH_BYTES
-        self.turn = threading.Lock()
-        self._under_way = 0
-        self._changed = threading.Condition(threading.Lock())
-
-    def enter(self, size: int, until_s: float) -> float | None:
-        """Count a record once there is room for it, or none is under way.
-
-        Returns:
-            the bound under which it has entered; None where that was not in time.
-        """
-        with self._changed:
-            has_room = self._changed.wait_for(
-                lambda: not self._under_way or self._under_way + size <= self.bound,
-                max(0.0, until_s - monotonic_s()),
-            )
-            if not has_room:
-                return None
-            self._under_way += size
-            return self.bound
-
-    def count(self, pending: ConfluentPending) -> None:
-        """Count a record that is under way already."""
-        with self._changed:
-            self._under_way += pending.size
-        pending.when_known(partial(self.leave, pending.size))
-
-    def leave(self, size: int) -> None:
-        """Note that the end of a record is known."""
-        with self._changed:
-            self._under_way -= size
-            self._changed.notify_all()
-
-    def set_bound(self, bound: float) -> None:
-        """Let so many bytes be under way at once."""
-        with self._changed:
-            self.bound = bound
-            self._changed.notify_all()
-
-
 class BoundedSends:
-    """The topics of one sender. Safe to share between threads.
-
-    The size of a record is what it takes as a batch of its own, at most.
-    """
+    """The topics of one sender. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, _BoundedTopic] = {}
+        self._topics: dict[str, BoundedTopic] = {}
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._topics
 
     def hand_over(
-        self, topic: str, size: int, give: Callable[[float], ConfluentPending], *, until_s: float
+        self,
+        topic: str,
+        size: int,
+        give: Callable[[Share], ConfluentPending | None],
+        *,
+        until_s: float,
     ) -> ConfluentPending:
-        """Hand a record over as soon as its topic has room for it.
+        """Hand a record over as soon as few enough bytes of its topic are under way.
 
         Args:
-            give: hands it over, under this bound of its topic.
+            size: the bytes of the record as a batch of its own, at most.
+            give: hands it over; None where it has found that its share `is_past`.
 
         Raises:
-            OutOfTime: there is no room at this monotonic time; nothing was handed over.
+            OutOfTime: that is not so at this monotonic time; nothing was handed over.
         """
-        found = self._topics.get(topic)
-        if found is None:
-            return give(BATCH_BYTES)
-        # Without turns a large one would wait as long as small ones come.
-        if not found.turn.acquire(timeout=max(0.0, until_s - monotonic_s())):
-            raise _out_of_time(topic)
-        try:
-            if (bound := found.enter(size, until_s)) is None:
-                raise _out_of_time(topic)
-            try:
-                pending = give(min(bound, BATCH_BYTES))
-            except BaseException:
-                found.leave(size)
-                raise
-            pending.when_known(partial(found.leave, size))
-            return pending
-        finally:
-            found.turn.release()
+        while True:
+            found = self._topics.get(topic)
+            if found is None:
+                pending = give(Share(size))
+            else:
+                pending = _in_turn(found, topic, Share(size), give, until_s=until_s)
+            if pending is not None:
+                return pending
+
+    def is_past(self, topic: str, share: Share) -> bool:
+        """Whether a topic was bounded, or is no longer, since a record has got its share.
+
+        Whoever hands it over asks in the hold of the lock that `refused` is called in. Else it
+        would be in a batch with others and not be counted.
+        """
+        return self._topics.get(topic) is not share.topic
 
     def refused(
         self, pending: ConfluentPending, beside: Callable[[], Iterable[ConfluentPending]]
     ) -> None:
-        """Note that a record was refused as too large.
+        """Note that a record was refused as too large. Meanwhile no record is handed over.
 
         Args:
             beside: returns the records of its topic that are under way.
         """
-        if pending.size > pending.bound:
+        share = pending.share
+        if share.size > share.bound:
             return
         found = self._topics.get(pending.topic)
         if found is None:
-            found = _BoundedTopic()
+            found = BoundedTopic()
             # They were handed over without a bound: the next ones share no batch with them.
             for one in beside():
-                found.count(one)
+                found.count(one.share)
             self._topics[pending.topic] = found
         # The others of its batch tell nothing new.
-        if pending.bound <= found.bound:
-            found.set_bound(pending.bound / _SHARE)
+        if share.bound <= found.bound:
+            found.set_bound(share.bound / _SHARE)
 
     def taken(self, pending: ConfluentPending) -> None:
         """Note that a record was acknowledged."""
-        found = self._topics.get(pending.topic)
-        if found is None or pending.size <= found.bound:
+        found, size = self._topics.get(pending.topic), pending.share.size
+        if found is None or size <= found.bound:
             return
-        if pending.size < BATCH_BYTES:
-            found.set_bound(pending.size)
+        if size < BATCH_BYTES:
+            found.set_bound(size)
         else:
             del self._topics[pending.topic]
             # Whoever waits has it still.
             found.set_bound(inf)
 
 
+def _in_turn(
+    found: BoundedTopic,
+    topic: str,
+    share: Share,
+    give: Callable[[Share], ConfluentPending | None],
+    *,
+    until_s: float,
+) -> ConfluentPending | None:
+    # Without turns a large one would wait as long as small ones come.
+    if not found.turn.acquire(timeout=max(0.0, until_s - monotonic_s())):
+        raise _out_of_time(topic)
+    try:
+        if not found.enter(share, until_s):
+            raise _out_of_time(topic)
+        return give(share)
+    finally:
+        try:
+            if not share.is_handed_over:
+                share.leave()
+        finally:
+            found.turn.release()
+
+
 def _out_of_time(topic: str) -> OutOfTime:
-    return OutOfTime(f"earlier records of topic {topic!r} took all its time: it takes few at once")
+    said = f"earlier records of topic {topic!r} took all its time"
+    return OutOfTime(f"{said}: few bytes of it are under way at once")

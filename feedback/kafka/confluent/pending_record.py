@@ -9,6 +9,7 @@ from typing import Any
 
 from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault
+from feedback.kafka.confluent.bounded_topic import Share
 from feedback.kafka.send_errors import RecordNotSent, RecordUnknown
 from feedback.kafka.sending import Coordinates, tell_of_end
 
@@ -20,8 +21,7 @@ class ConfluentPending:
 
     Args:
         topic: where it goes.
-        size: its bytes as a batch of its own, at most.
-        bound: larger ones of its topic are in no batch with others, and no batch has more bytes.
+        share: what it has of the bytes of its topic that are under way.
         deadline_s: monotonic time until which its result is awaited.
         judge: returns the end for librdkafka's error or message, and the seconds since this was
             made; None where it is told later.
@@ -36,8 +36,7 @@ class ConfluentPending:
         "_judge",
         "_tells",
         "_why",
-        "bound",
-        "size",
+        "share",
         "topic",
     )
 
@@ -46,12 +45,11 @@ class ConfluentPending:
         topic: str,
         deadline_s: float,
         *,
-        size: int,
-        bound: float,
+        share: Share,
         judge: Callable[[ConfluentPending, Any, Any, float], End | None],
         why: Callable[[float], SecurityFault | None],
     ) -> None:
-        self.topic, self.size, self.bound = topic, size, bound
+        self.topic, self.share = topic, share
         self._began_s = monotonic_s()
         self._deadline_s = deadline_s
         self._judge = judge
@@ -74,6 +72,8 @@ class ConfluentPending:
         """Tell its end, for good: a later one counts nothing."""
         if self._end is not None:
             return
+        # Before anybody hears of it, and may send the next one.
+        self.share.leave()
         self._end = end
         self._is_known.release()
         if self._tells:

@@ -4,7 +4,7 @@ It behaves as kafka-python's (`feedback.kafka.kafka_python.sender`), but for the
 - Without idempotence a record is tried once: if the connection breaks before the acknowledgement,
   its end is unknown at once. kafka-python would try again until `send_timeout_s`.
 - A batch that a broker refuses is not sent again record by record, so no record is overtaken by
-  later ones of its key: all of it is certainly not sent. From then on fewer bytes of that topic are
+  later ones of its key: all of it is certainly not sent. From then on few bytes of that topic are
   under way at once.
 - After a send that failed its topic is asked for again. While Kafka is away, the next record is
   certainly not sent, where kafka-python would take it and call it unknown.
@@ -23,6 +23,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from feedback.clock import monotonic_s
 from feedback.kafka.confluent.bounded_sends import BoundedSends
+from feedback.kafka.confluent.bounded_topic import Share
 from feedback.kafka.confluent.faults import ABSENT, fault_of, words_of
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.send_ends import forbidden, refused
@@ -93,10 +94,8 @@ class ConfluentSender:
             self._learn(connection, topic, until_s)
         require_safe(self._plan.safety, topic, until_s)
 
-        def give(bound: float) -> ConfluentPending:
-            return connection.hand_over(
-                topic, key, value, headers, size=size, bound=bound, deadline_s=until_s
-            )
+        def give(share: Share) -> ConfluentPending | None:
+            return connection.hand_over(topic, key, value, headers, share=share, deadline_s=until_s)
 
         try:
             return self._bounded.hand_over(topic, size, give, until_s=until_s)

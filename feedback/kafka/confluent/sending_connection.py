@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault
 from feedback.kafka.confluent.acknowledged_offsets import AcknowledgedOffsets
 from feedback.kafka.confluent.bounded_sends import BoundedSends
+from feedback.kafka.confluent.bounded_topic import Share
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import words_of
 from feedback.kafka.confluent.lone_records import LoneRecords
@@ -132,31 +133,34 @@ class SendingConnection:
         value: bytes | None,
         headers: Any,
         *,
-        size: int,
-        bound: float,
+        share: Share,
         deadline_s: float,
-    ) -> ConfluentPending:
-        """Hand a record over; its size and bound are those of `ConfluentPending`.
+    ) -> ConfluentPending | None:
+        """Hand a record over, unless its share of the topic is past by now.
 
         Raises:
             KafkaException, BufferError, TypeError, ValueError: nothing was handed over.
             TopicAway: nothing was, and this connection has ended or is not free in time.
         """
         pending = ConfluentPending(
-            topic, deadline_s, size=size, bound=bound, judge=self._judge, why=self._fault_since
+            topic, deadline_s, share=share, judge=self._judge, why=self._fault_since
         )
         if not self._changed.acquire(timeout=max(0.0, deadline_s - monotonic_s())):
             raise self._ended()
         try:
             if self.is_ending:
                 raise self._ended()
+            if self._bounded.is_past(topic, share):
+                return None
             self._pending.add(pending)
             self._lone.begin(topic)
             try:
+                share.is_handed_over = True
                 self._producer.produce(
                     topic, value=value, key=key, headers=headers, on_delivery=pending.hear
                 )
             except BaseException:
+                share.is_handed_over = False
                 self._forget(pending)
                 raise
         finally:
@@ -261,11 +265,11 @@ class SendingConnection:
             # From now on nothing is handed over.
             self.end(0.0)
         told = RecordUnknown(f"Kafka did not acknowledge: {self._why_over}")
-        try:
+        with ExitStack() as rest:
+            rest.callback(self._is_told.set)
+            # Each is told, whatever another one raises.
             while self._pending:
-                self._pending.pop().finish(told)
-        finally:
-            self._is_told.set()
+                rest.callback(self._pending.pop().finish, told)
 
     def _drop(self) -> None:
         with self._changed:
@@ -306,7 +310,8 @@ class SendingConnection:
             end = self._place_of(message)
         else:
             if error.code() in TOO_LARGE:
-                self._bounded.refused(pending, partial(self._beside, pending.topic))
+                with self._changed:
+                    self._bounded.refused(pending, partial(self._beside, pending.topic))
             # The topic may be gone, or elsewhere: the next send asks.
             self.known.discard(pending.topic)
             certain = not self._plan.durability.is_idempotent and is_certain(after_s)
@@ -324,8 +329,7 @@ class SendingConnection:
             self._lone.end(pending.topic)
 
     def _beside(self, topic: str) -> list[ConfluentPending]:
-        with self._changed:
-            return [one for one in self._pending if one.topic == topic]
+        return [one for one in self._pending if one.topic == topic]
 
     def _place_of(self, message: Any) -> End:
         """Return where an acknowledged record is stored, if that is sure."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from feedback.errors import SecurityFault
 from feedback.kafka.kafka_python.faults import in_words
 from feedback.kafka.kafka_python.send_refusals import refusal_of
 from feedback.kafka.send_errors import RecordUnknown
-from feedback.kafka.sending import Coordinates
+from feedback.kafka.sending import Coordinates, tell_of_end
 
 
 class KafkaPythonPending:
@@ -74,8 +75,15 @@ class KafkaPythonPending:
 
     def when_known(self, tell: Callable[[], None]) -> None:
         """Call `tell`, in a thread of the producer, when `result` returns at once."""
-        self._future.add_callback(lambda stored: tell())
-        self._future.add_errback(lambda error: tell())
+        caller = threading.get_ident()
+
+        def hear(_: Any) -> None:
+            # An interrupt is of the caller's own thread. kafka-python's would end by one.
+            is_its_own = threading.get_ident() == caller
+            tell_of_end(tell, contained=Exception if is_its_own else BaseException)
+
+        self._future.add_callback(hear)
+        self._future.add_errback(hear)
 
     async def ending(self) -> Coordinates:
         """Return `result`, for callers that may block."""

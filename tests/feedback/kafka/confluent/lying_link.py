@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 from onceward.servers.ports import HOST
 
 CONNECT_LIMIT_S = 10.0
+HOLD_LIMIT_S = 10.0
 _PRODUCE = b"\x00\x00"
 _NOT_LEADER, _TIMED_OUT, _TOO_LARGE, _AFTER_APPEND = 6, 7, 10, 20
 # Answers of this version and later begin with tagged fields, and have compact lengths.
@@ -39,7 +40,7 @@ class Lie(Enum):
     RESIGNED_AND_REFUSED = auto()
     NO_OFFSET = auto()
     LOW_OFFSET = auto()
-    # No lies either: both wait until `free` is set.
+    # No lies either: both wait until `free` is set, and so does each later request to write.
     REQUEST_HELD = auto()
     ANSWER_HELD = auto()
 
@@ -104,6 +105,7 @@ class LyingLink:
         answers: all of them, in the order of each connection.
         holds: set when a request or an answer is held.
         free: set by a test, when it is held no longer.
+        lapsed: set when one was held no longer before that.
     """
 
     def __init__(self, upstream: str, *, seed: int = 1) -> None:
@@ -114,7 +116,7 @@ class LyingLink:
         self.told: Counter[Lie] = Counter()
         self.weights: dict[Lie, float] = {Lie.TRUE: 1}
         self.answers: list[Answer] = []
-        self.holds, self.free = threading.Event(), threading.Event()
+        self.holds, self.free, self.lapsed = (threading.Event() for _ in range(3))
         self._random = random.Random(seed)
         self._lock = threading.Lock()
         # Bodies of requests that were stored, and whose next try is to be refused.
@@ -182,13 +184,14 @@ class LyingLink:
             if asked.lie is Lie.CUT_BEFORE:
                 wire.cut()
                 return
-            if asked.lie is Lie.REQUEST_HELD:
+            if asked.lie is Lie.REQUEST_HELD or self.holds.is_set():
                 self._hold()
         _send(wire.server, frame)
 
     def _hold(self) -> None:
         self.holds.set()
-        self.free.wait(CONNECT_LIMIT_S)
+        if not self.free.wait(HOLD_LIMIT_S):
+            self.lapsed.set()
 
     def _lie(self) -> Lie:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -14,9 +15,10 @@ from confluent_kafka import KafkaError
 from feedback.clock import monotonic_s
 from feedback.kafka.confluent import pending_record, sending_connection
 from feedback.kafka.confluent.acknowledged_offsets import AcknowledgedOffsets
-from feedback.kafka.confluent.bounded_sends import BATCH_BYTES
+from feedback.kafka.confluent.bounded_topic import BATCH_BYTES, BoundedTopic, Share
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.sender import ConfluentSender
+from feedback.kafka.confluent.sending_connection import SendingConnection
 from feedback.kafka.durability import PLAIN, Durability
 from feedback.kafka.send_errors import (
     OutOfTime,
@@ -192,9 +194,9 @@ def test_what_librdkafka_did_not_take_is_not_sent(
     library: type[FakeSendingProducer], make: Make, error: Exception
 ) -> None:
     sender = make()
-    word_of_first = send(sender)
+    first = send(sender)
     last(library).end_one(offset=0)
-    word_of_first.result()
+    first.result()
     last(library).raises = error
     with pytest.raises(RecordNotSent):
         send(sender)
@@ -298,7 +300,7 @@ def test_a_connection_that_ends_takes_nothing_more(
     connection.end(TIMEOUT_S)
     with pytest.raises(TopicAway):
         connection.hand_over(
-            TOPIC, b"k", b"late", [], size=90, bound=90, deadline_s=monotonic_s() + SOON_S
+            TOPIC, b"k", b"late", [], share=Share(90), deadline_s=monotonic_s() + SOON_S
         )
     assert library.sent == [b"v"]
 
@@ -313,11 +315,12 @@ def _refused(library: type[FakeSendingProducer], *pending: ConfluentPending) -> 
     assert {type(word(one)) for one in pending} == {RecordNotSent}
 
 
-def _has_room(sender: ConfluentSender, value: bytes) -> bool:
+def _goes_out(sender: ConfluentSender, value: bytes) -> bool:
     """Say whether a record is handed over at once."""
     try:
         send(sender, value, deadline_s=monotonic_s() + SHORT_S)
-    except OutOfTime:
+    except OutOfTime as error:
+        assert "few bytes" in str(error)
         return False
     return True
 
@@ -328,7 +331,7 @@ def test_records_larger_than_a_batch_that_are_refused_make_their_topic_no_slower
     sender = make()
     # Each of them is a batch of its own, whatever is beside it.
     _refused(library, *[send(sender, bytes(BATCH_BYTES)) for _ in range(3)])
-    assert all(_has_room(sender, bytes(BATCH_BYTES // 2)) for _ in range(4))
+    assert all(_goes_out(sender, bytes(BATCH_BYTES // 2)) for _ in range(4))
     assert sender.knows(TOPIC)
 
 
@@ -339,10 +342,10 @@ def test_after_a_batch_was_refused_no_larger_one_of_its_topic_can_be_made(
     _refused(library, *[send(sender, bytes(3000)) for _ in range(20)])
     assert not sender.knows(TOPIC)
     # Twenty such records were one batch, and say no more than the first of them.
-    assert [_has_room(sender, bytes(bound // 2 - 100)) for _ in range(3)] == [True, True, False]
+    assert [_goes_out(sender, bytes(bound // 2 - 100)) for _ in range(3)] == [True, True, False]
     last(library).end_one(offset=0)
-    eventually(lambda: _has_room(sender, bytes(bound // 2 - 100)))
-    assert not _has_room(sender, b"small" * 100)
+    eventually(lambda: _goes_out(sender, bytes(bound // 2 - 100)))
+    assert not _goes_out(sender, b"small" * 100)
 
 
 def test_a_record_above_its_topic_s_bound_goes_alone_and_its_refusal_says_nothing_of_batches(
@@ -352,22 +355,22 @@ def test_a_record_above_its_topic_s_bound_goes_alone_and_its_refusal_says_nothin
     _refused(library, send(sender, bytes(BATCH_BYTES // 2)))
     for _ in range(2):
         alone = send(sender, bytes(bound))
-        assert not _has_room(sender, b"beside it")
+        assert not _goes_out(sender, b"beside it")
         _refused(library, alone)
-    assert [_has_room(sender, bytes(bound // 2 - 100)) for _ in range(2)] == [True, True]
-    assert not _has_room(sender, bytes(bound))
+    assert [_goes_out(sender, bytes(bound // 2 - 100)) for _ in range(2)] == [True, True]
+    assert not _goes_out(sender, bytes(bound))
 
 
-def test_what_was_under_way_at_a_refusal_takes_room_as_well(
+def test_what_was_under_way_at_a_refusal_counts_as_well(
     library: type[FakeSendingProducer], make: Make
 ) -> None:
     sender = make()
     pending = [send(sender, bytes(10_000)) for _ in range(3)]
     _refused(library, pending[0])
-    assert not _has_room(sender, b"in a batch with the others")
+    assert not _goes_out(sender, b"in a batch with the others")
     for offset in range(2):
         last(library).end_one(offset=offset)
-    assert _has_room(sender, bytes(10_000))
+    assert _goes_out(sender, bytes(10_000))
 
 
 def test_a_topic_that_takes_a_larger_record_again_is_as_fast_as_that(
@@ -375,10 +378,10 @@ def test_a_topic_that_takes_a_larger_record_again_is_as_fast_as_that(
 ) -> None:
     sender, bound = make(), BATCH_BYTES // 4
     _refused(library, send(sender, bytes(BATCH_BYTES // 2)))
-    word_of_one = send(sender, bytes(2 * bound))
+    larger = send(sender, bytes(2 * bound))
     last(library).end_one(offset=0)
-    word_of_one.result()
-    assert [_has_room(sender, bytes(bound - 100)) for _ in range(3)] == [True, True, False]
+    larger.result()
+    assert [_goes_out(sender, bytes(bound - 100)) for _ in range(3)] == [True, True, False]
     while last(library).queue:
         last(library).end_one(offset=len(library.sent) - len(last(library).queue))
     whole = send(sender, bytes(BATCH_BYTES))
@@ -388,7 +391,7 @@ def test_a_topic_that_takes_a_larger_record_again_is_as_fast_as_that(
     assert sender.knows(TOPIC)
 
 
-def test_records_that_wait_for_room_keep_their_turns(
+def test_records_that_wait_for_others_of_their_topic_keep_their_turns(
     library: type[FakeSendingProducer], make: Make
 ) -> None:
     sender = make()
@@ -399,11 +402,140 @@ def test_records_that_wait_for_room_keep_their_turns(
     # It has its turn, and waits until it would be alone.
     topic = sender._bounded._topics[TOPIC]
     eventually(topic.turn.locked)
-    assert not _has_room(sender, b"3")
+    assert not _goes_out(sender, b"3")
     last(library).end_one(offset=0)
     small.result()
     large.join(SOON_S)
     assert [len(one) for one in library.sent[1:]] == [1, BATCH_BYTES // 4]
+
+
+class _Stop:
+    """Lets one record stand between the look at its topic's bound and the handing over."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, value: bytes) -> None:
+        self.stands, self.go = threading.Event(), threading.Event()
+        original = SendingConnection.hand_over
+
+        def hand_over(connection: SendingConnection, *given: Any, **named: Any) -> Any:
+            if value in given:
+                self.stands.set()
+                assert self.go.wait(SOON_S)
+            return original(connection, *given, **named)
+
+        monkeypatch.setattr(SendingConnection, "hand_over", hand_over)
+
+
+def test_a_record_is_counted_whose_topic_was_bounded_as_it_was_to_be_handed_over(
+    library: type[FakeSendingProducer], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, value = make(), bytes(10_000)
+    first = send(sender, bytes(BATCH_BYTES // 2))
+    stop = _Stop(monkeypatch, value)
+    thread = threading.Thread(target=send, args=[sender, value])
+    thread.start()
+    assert stop.stands.wait(SOON_S)
+    _refused(library, first)
+    stop.go.set()
+    thread.join(SOON_S)
+    assert library.sent[1:] == [value]
+    assert not _goes_out(sender, bytes(10_001))
+
+
+def test_a_record_that_waited_is_counted_where_its_topic_is_bounded_anew(
+    library: type[FakeSendingProducer], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, value = make(), bytes(10_000)
+    _refused(library, send(sender, bytes(BATCH_BYTES // 2)))
+    whole = send(sender, bytes(BATCH_BYTES))
+    topic = sender._bounded._topics[TOPIC]
+    stop = _Stop(monkeypatch, value)
+    thread = threading.Thread(target=send, args=[sender, value])
+    thread.start()
+    eventually(topic.turn.locked)
+    # That is the end of its bound; the next one begins before the waiting record is handed over.
+    last(library).end_one(offset=0)
+    whole.result()
+    assert stop.stands.wait(SOON_S)
+    _refused(library, send(sender, bytes(BATCH_BYTES // 2)))
+    stop.go.set()
+    thread.join(SOON_S)
+    assert library.sent[3:] == [value]
+    assert not _goes_out(sender, bytes(10_001))
+
+
+def test_nothing_is_handed_over_while_a_topic_is_bounded_and_its_records_are_counted(
+    library: type[FakeSendingProducer], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = make()
+    pending = [send(sender, bytes(10_000)) for _ in range(3)]
+    connection = sender._connection
+    assert connection is not None
+    could_hand_over: list[bool] = []
+    count, registered = BoundedTopic.count, sender._bounded._topics
+
+    def watch() -> None:
+        if is_free := connection._changed.acquire(blocking=False):
+            connection._changed.release()
+        could_hand_over.append(is_free)
+
+    def watched(topic: BoundedTopic, one: Any) -> None:
+        watch()
+        count(topic, one)
+
+    class Watched(dict[str, BoundedTopic]):
+        def __setitem__(self, name: str, topic: BoundedTopic) -> None:
+            watch()
+            super().__setitem__(name, topic)
+
+    monkeypatch.setattr(BoundedTopic, "count", watched)
+    monkeypatch.setattr(sender._bounded, "_topics", Watched(registered))
+    _refused(library, pending[0])
+    assert could_hand_over == [False] * 4
+
+
+@pytest.mark.parametrize("where", ["counted", "handed over"])
+def test_a_record_whose_sender_is_interrupted_counts_until_its_end_and_no_longer(
+    library: type[FakeSendingProducer],
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+) -> None:
+    sender, value = make(), bytes(10_000)
+    _refused(library, send(sender, bytes(BATCH_BYTES // 2)))
+    owner: Any = BoundedTopic if where == "counted" else SendingConnection
+    name = "enter" if where == "counted" else "hand_over"
+    original = getattr(owner, name)
+
+    def interrupted(*given: Any, **named: Any) -> None:
+        original(*given, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(owner, name, interrupted)
+        send(sender, value)
+    if where == "handed over":
+        assert not _goes_out(sender, value)
+        last(library).end_one(offset=0)
+    assert _goes_out(sender, value)
+
+
+def test_a_caller_s_function_that_sends_to_the_bounded_topic_waits_for_no_record_that_has_ended(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender, value = make(), bytes(10_000)
+    _refused(library, send(sender, bytes(BATCH_BYTES // 2)))
+    pending = send(sender, value)
+    found: list[bool] = []
+    told = threading.Event()
+
+    def send_another() -> None:
+        found.append(_goes_out(sender, value))
+        told.set()
+
+    pending.when_known(send_another)
+    last(library).end_one(offset=0)
+    assert told.wait(SOON_S)
+    assert found == [True]
 
 
 # 4: acknowledgements that name no place.
@@ -550,6 +682,62 @@ def test_what_a_caller_s_own_function_raises_ends_no_other_record(
     assert connection is not None and not connection.is_ending
     events = [one.message for one in caplog.records]
     assert [one.startswith("send.tell_failed") for one in events] == [True, True]
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError, SystemExit], ids=["error", "exit"])
+def test_a_log_that_raises_as_a_function_has_failed_ends_no_record(
+    library: type[FakeSendingProducer], make: Make, fault: type[BaseException]
+) -> None:
+    sender = make()
+    _refused(library, send(sender, bytes(BATCH_BYTES // 2)))
+    pending = [send(sender, bytes(5000)) for _ in range(3)]
+    connection = sender._connection
+    assert connection is not None
+    asked: list[str] = []
+
+    def raise_fault(record: logging.LogRecord) -> bool:
+        asked.append(record.getMessage())
+        raise fault
+
+    for one in pending:
+        one.when_known(_fail)
+    logger = logging.getLogger("onceward.kafka")
+    logger.addFilter(raise_fault)
+    try:
+        last(library).end_one(offset=0)
+        assert pending[0].result() == Coordinates(TOPIC, 0, 0)
+        # It is still served.
+        assert _goes_out(sender, bytes(5000))
+        assert sender._connection is connection and not connection.is_ending
+        # The rest of its records is told as it ends.
+        library.may_drop.set()
+        last(library).give_up()
+        library.made.clear()
+        assert connection.is_gone.wait(SOON_S)
+    finally:
+        logger.removeFilter(raise_fault)
+    assert len(asked) == 3
+    assert [one.is_settled(0.0) for one in pending] == [True] * 3
+    assert _goes_out(sender, bytes(BATCH_BYTES // 4))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_record_that_cannot_be_told_leaves_no_other_untold(
+    library: type[FakeSendingProducer], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = make()
+    pending = [send(sender) for _ in range(4)]
+    finish = ConfluentPending.finish
+
+    def finish_and_fail(one: ConfluentPending, end: Any) -> None:
+        finish(one, end)
+        _fail()
+
+    monkeypatch.setattr(ConfluentPending, "finish", finish_and_fail)
+    library.may_drop.set()
+    last(library).give_up()
+    library.made.clear()
+    assert {type(word(one)) for one in pending} == {RecordUnknown}
 
 
 def test_an_interrupt_of_a_caller_that_learns_a_known_end_is_its_own(

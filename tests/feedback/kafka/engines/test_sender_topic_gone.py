@@ -30,6 +30,7 @@ TIMEOUT_S = 4.0
 SLACK_S = 15.0
 LIMIT_BYTES = 100_000
 WAITING = [b"%d" % number for number in range(2, 6)]
+KAFKA_PYTHON = "kafka-python"
 Word = Coordinates | RecordNotSent | RecordUnknown
 Places = dict[tuple[int, int], bytes | None]
 
@@ -72,6 +73,7 @@ def sender(
     link.weights = {Lie.TRUE: 1}
     link.holds.clear()
     link.free.clear()
+    link.lapsed.clear()
     yield opened
     link.free.set()
     opened.close()
@@ -80,7 +82,7 @@ def sender(
 @pytest.mark.parametrize("made_anew", ["never", "before", "after"])
 @pytest.mark.parametrize("held", [Lie.REQUEST_HELD, Lie.ANSWER_HELD], ids=["asked", "answered"])
 def test_no_word_is_false_on_records_that_wait_while_their_topic_is_deleted(
-    link: LyingLink, sender: KafkaSender, topic: str, held: Lie, made_anew: str
+    link: LyingLink, sender: KafkaSender, engine: str, topic: str, held: Lie, made_anew: str
 ) -> None:
     words: dict[bytes, Word] = {b"0": _word(sender, topic, b"0")}
     assert isinstance(words[b"0"], Coordinates)
@@ -89,20 +91,27 @@ def test_no_word_is_false_on_records_that_wait_while_their_topic_is_deleted(
     assert link.holds.wait(TIMEOUT_S)
     link.weights = {Lie.TRUE: 1}
     pending |= {value: _sent(sender, topic, value) for value in WAITING}
+    # What is held as a request is not stored, and nothing behind it is.
+    stored = [b"0"] if held is Lie.REQUEST_HELD else [b"0", b"1"]
+    eventually(lambda: [*_places(link, topic).values()] == stored)
     before = _places(link, topic)
     _delete(link, topic)
     if made_anew == "before":
         _make(link, topic)
     link.free.set()
+    assert not link.lapsed.is_set(), "it was held no longer before its topic was deleted"
     if made_anew == "after":
         _make(link, topic)
 
     def hear() -> None:
         words.update({value: _end_of(one) for value, one in pending.items()})
 
-    in_time(hear, limit_s=TIMEOUT_S + SLACK_S)
+    in_time(hear, limit_s=TIMEOUT_S + SLACK_S, rounds=1)
     # Whatever it was told before, the sender finds out, and goes on.
     is_there = made_anew != "never"
+    if held is Lie.ANSWER_HELD or (is_there and engine == KAFKA_PYTHON):
+        # A word that nothing can prove false, of all of them, would judge nobody.
+        assert any(isinstance(words[value], Coordinates) for value in pending)
     _send_until(Coordinates if is_there else TopicAway, sender, topic, words)
     sender.close()
     # Nothing goes out any more: this is all that ever gets into the topic.
