@@ -8,7 +8,7 @@
 - `sending_connection` is the sender's producer with its one thread, `sending_properties` its
   settings. `acknowledged_offsets` says which offsets count.
 - `lone_records` knows which records had no other of their topic beside them; `bounded_sends` the
-  topics of which few bytes are under way at once.
+  topics of which few bytes are under way at once, each a `bounded_topic`.
 - `member` is a member of a group, `places` its partitions, `committing` its commits; `standing` is
   what librdkafka says of its group and brokers.
 - `kept_messages` are those that librdkafka has given and nobody has polled.

@@ -16,7 +16,7 @@ from sqlalchemy import NullPool, create_engine, text
 
 from consumer.console import app as app_module
 from consumer.console.redrives import BackgroundRedrives
-from consumer.dlq.redrive.session import Ending
+from consumer.dlq.redrive.redrive_session import Ending
 from consumer.journal.searching import Search
 from feedback.settings.settings import Settings, load
 from feedback.sql import keeping
