@@ -120,7 +120,7 @@ def test_an_act_asks_no_connection_that_a_look_has_left(
     assert left
     # The journal has said that there is no such thing.
     assert olga.send(f"/act/{act}", **fields).status_code == 409
-    eventually(lambda: ours(settings) == left)
+    assert ours(settings).items() >= left.items()
 
 
 def test_a_redrive_in_its_thread_asks_no_connection_that_a_look_has_left(
@@ -138,4 +138,4 @@ def test_a_redrive_in_its_thread_asks_no_connection_that_a_look_has_left(
         assert left
         with pytest.raises(ZeroDivisionError):
             BackgroundRedrives().start(work, rate=None)
-        eventually(lambda: ours(settings) == left)
+        assert ours(settings).items() >= left.items()
