@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from feedback.kafka.confluent.bounded_sends import BATCH_BYTES
+from feedback.kafka.confluent.bounded_topic import BATCH_BYTES
 from feedback.kafka.confluent.send_ends import OWN_PAUSE_MS
 from feedback.kafka.sending import SendingPlan
 
