@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from onceward.servers.ports import HOST
+from tests.eventually import HANG_S
 
 CONNECT_LIMIT_S = 10.0
-HOLD_LIMIT_S = 10.0
 _PRODUCE = b"\x00\x00"
 _NOT_LEADER, _TIMED_OUT, _TOO_LARGE, _AFTER_APPEND = 6, 7, 10, 20
 # Answers of this version and later begin with tagged fields, and have compact lengths.
@@ -190,7 +190,7 @@ class LyingLink:
 
     def _hold(self) -> None:
         self.holds.set()
-        if not self.free.wait(HOLD_LIMIT_S):
+        if not self.free.wait(HANG_S):
             self.lapsed.set()
 
     def _lie(self) -> Lie:
