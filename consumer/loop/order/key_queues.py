@@ -218,8 +218,11 @@ class KeyQueues:
             queue.waiting[_name(one)] = one
             self._count(one, 1)
         elif known.envelope.attempt < one.envelope.attempt:
-            # Sent again while it waits: it keeps its place, and answers to the newest attempt.
-            queue.waiting[_name(one)] = known._replace(envelope=one.envelope)
+            # Sent again while it waits: it answers to the newest attempt, and keeps its place. With
+            # the resend's deadline its record would pass for one that names a deadline, and run
+            # where it was pruned.
+            newest = one.envelope._replace(deadline_at=known.envelope.deadline_at)
+            queue.waiting[_name(one)] = known._replace(envelope=newest)
 
     def _pop(self, key: Key, now_s: float) -> Delivery:
         queue = self._queues[key]

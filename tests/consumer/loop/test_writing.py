@@ -15,6 +15,7 @@ from consumer.journal import (
     Applied,
     Finish,
     Journal,
+    OwnRun,
     Takeover,
     TakeoverKind,
     VerdictKind,
@@ -24,10 +25,12 @@ from consumer.loop import mapping
 from consumer.loop.continuation import After, continuation
 from consumer.loop.granted import claimed
 from consumer.loop.in_flight import InFlight
+from consumer.loop.order.key_queues import KeyQueues
 from consumer.loop.told_runs import ToldRuns
 from consumer.loop.writing import Writing
 from feedback.status import State
 from feedback.statuses import Status
+from tests.consumer.loop.order.samples import asked
 from tests.consumer.samples import SHA, delivery
 from tests.kit.databases import migrated
 
@@ -143,3 +146,27 @@ def test_a_lost_claim_that_no_child_took_gives_way_to_the_worker_that_has_the_ru
     end = Finish("a", 1, "SUCCEEDED", None, None, None, False)
     assert [one.kind for one in peer.apply(Work(finishes=[end])).finished.values()] == ["WRITTEN"]
     peer.close()
+
+
+def test_what_was_pruned_does_not_run_again_where_it_is_sent_again_while_it_waits_for_its_key(
+    journal: Journal,
+) -> None:
+    first = asked("a")
+    # It ran, and its time was over.
+    run = mapping.claim(first)._replace(deadline_at=1)
+    end = Finish("a", 1, State.SUCCEEDED, code=None, message=None, result=None, resend=False)
+    journal.apply(Work(own_runs=[OwnRun(run, 1, entered=True, finish=end)]))
+    assert journal.prune(0, 10).requests == 1
+    # Its offset was reset: it is read again, without a time of its own, behind another of its key.
+    read = first._replace(record=first.record._replace(timestamp_ms=-1), deadline_at=FAR_MS)
+    again = asked("a", attempt=2)
+    resend = again._replace(
+        envelope=again.envelope._replace(deadline_at=FAR_MS, reopens=0), deadline_at=FAR_MS
+    )
+    queues = KeyQueues(10)
+    assert [queues.admits(one) for one in (asked("b"), read, resend)] == [True, False, False]
+    (waits,) = queues.waiting
+    (verdict,) = journal.apply(Work(claims=[mapping.claim(waits)])).verdicts
+    assert verdict.kind is VerdictKind.IN_DOUBT
+    assert verdict.row is not None
+    assert verdict.row.code == "FORGOTTEN"

@@ -11,6 +11,7 @@ import pytest
 from consumer.handlers.declaration import Order
 from consumer.handlers.delivery import Delivery
 from consumer.handlers.order_keys import order_key
+from consumer.loop import mapping
 from consumer.loop.order.key_queues import LOOK_AFTER_S, KeyQueues
 from tests.consumer.loop.order.samples import asked, names
 
@@ -147,6 +148,17 @@ def test_what_is_sent_again_while_it_waits_keeps_its_place_and_takes_no_second_o
     (kept, _) = queues.waiting
     assert (kept.record.offset, kept.envelope.attempt) == (first.record.offset, 3)
     assert len(queues) == 2
+
+
+def test_what_is_sent_again_while_it_waits_keeps_the_deadline_of_its_record() -> None:
+    queues = KeyQueues(10)
+    first, again = asked("a2"), asked("a2", attempt=2)
+    sent = again._replace(envelope=again.envelope._replace(deadline_at=5, reopens=3), deadline_at=5)
+    admitted(queues, asked("a1"), first, sent)
+    (kept,) = queues.waiting
+    assert (kept.envelope.attempt, kept.envelope.reopens) == (2, 3)
+    assert (kept.envelope.deadline_at, kept.deadline_at) == (None, first.deadline_at)
+    assert mapping.claim(kept).sent_at == first.record.timestamp_ms
 
 
 def test_the_same_id_with_another_payload_waits_for_its_own_verdict() -> None:
