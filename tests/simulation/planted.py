@@ -33,6 +33,7 @@ from consumer.loop import mapping, told_runs, writing
 from consumer.loop.in_flight import InFlight
 from consumer.loop.own_runs import OwnRuns
 from consumer.loop.recovery import sweeper
+from consumer.loop.settlement import Skipping
 from consumer.loop.writing import Writing
 from consumer.status.liveness import Liveness
 from consumer.status.status_restore import StatusRestore
@@ -89,13 +90,17 @@ def _buffer_first(self: Intake, source: Any, records: Sequence[Any]) -> None:
 _write = Writing.write
 
 
-def _hope(self: Writing, batch: Any, again: Any, now_s: float) -> Applied:
+def _hope(
+    self: Writing, batch: Any, again: Any, now_s: float, *, skips: Sequence[Skipping] = ()
+) -> Applied:
     """Take a claim for granted whose transaction had no answer."""
     try:
-        return _write(self, batch, again, now_s)
+        return _write(self, batch, again, now_s, skips=skips)
     except JournalUnavailable:
-        if again or self._in_flight.finishes or self._in_flight.effects or self._in_flight.refusing:
+        hands = self._in_flight
+        if again or skips or hands.finishes or hands.effects or hands.refusing:
             raise
+        hands.answered(batch)
         claims = [mapping.claim(one) for one in batch]
         me = self._journal._worker_id
         rows = [first_row(one, JournalState.CLAIMED, worker_id=me, now=0) for one in claims]
