@@ -31,6 +31,8 @@ from consumer.journal.claims import takeover_rule, verdict
 from consumer.journal.claims.claiming import first_row
 from consumer.loop import mapping, told_runs, writing
 from consumer.loop.in_flight import InFlight
+from consumer.loop.order import key_queues
+from consumer.loop.order.key_queues import KeyQueues
 from consumer.loop.own_runs import OwnRuns
 from consumer.loop.recovery import sweeper
 from consumer.loop.settlement import Skipping
@@ -233,6 +235,17 @@ def _as_it_was_told(told: ToldRun, *, may_have_acted: bool) -> OwnRun:
     return _as_ended(told, may_have_acted=False)
 
 
+_add = KeyQueues._add
+
+
+def _as_it_was_resent(self: KeyQueues, queue: Any, one: Delivery) -> None:
+    _add(self, queue, one)
+    name = key_queues._name(one)
+    known = queue.waiting[name]
+    if known.envelope.attempt == one.envelope.attempt:
+        queue.waiting[name] = known._replace(envelope=one.envelope)
+
+
 def _nobody_knows(row: Row, later: Claim, *, is_raised: bool = False) -> None:
     """Say nothing of what is written over: it passes for a run of its own."""
 
@@ -304,7 +317,7 @@ ALSO_PLANTED = (
     ),
     Planted("an empty Redis is not told again", ((StatusRestore, "_tell_rows", _say_nothing),)),
 )
-# Each is found where the database has forgotten something: so the excuses for that do not hide it.
+# Each is found where the journal has forgotten something: so the excuses for that do not hide it.
 # By the seed of a schedule, and the promise that it breaks there.
 PLANTED_IN = (
     (
@@ -318,6 +331,13 @@ PLANTED_IN = (
         ),
         13762,
         "no wrong outcome",
+    ),
+    (
+        Planted(
+            "a resend names the deadline of what waits", ((KeyQueues, "_add", _as_it_was_resent),)
+        ),
+        700083,
+        "what was pruned never runs again",
     ),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.

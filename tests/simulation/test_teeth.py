@@ -59,7 +59,7 @@ def test_a_planted_fault_is_found_and_cut_down(fault: Planted) -> None:
     PLANTED_IN,
     ids=[fault.name.replace(" ", "-") for fault, _, _ in PLANTED_IN],
 )
-def test_a_planted_fault_is_found_where_the_database_forgets(
+def test_a_planted_fault_is_found_where_the_journal_forgets(
     fault: Planted, seed: int, invariant: str
 ) -> None:
     with simulated():
