@@ -31,8 +31,11 @@ from consumer.journal.claims import takeover_rule, verdict
 from consumer.journal.claims.claiming import first_row
 from consumer.loop import mapping, told_runs, writing
 from consumer.loop.in_flight import InFlight
+from consumer.loop.order import key_queues
+from consumer.loop.order.key_queues import KeyQueues
 from consumer.loop.own_runs import OwnRuns
 from consumer.loop.recovery import sweeper
+from consumer.loop.settlement import Skipping
 from consumer.loop.writing import Writing
 from consumer.status.liveness import Liveness
 from consumer.status.status_restore import StatusRestore
@@ -89,13 +92,17 @@ def _buffer_first(self: Intake, source: Any, records: Sequence[Any]) -> None:
 _write = Writing.write
 
 
-def _hope(self: Writing, batch: Any, again: Any, now_s: float) -> Applied:
+def _hope(
+    self: Writing, batch: Any, again: Any, now_s: float, *, skips: Sequence[Skipping] = ()
+) -> Applied:
     """Take a claim for granted whose transaction had no answer."""
     try:
-        return _write(self, batch, again, now_s)
+        return _write(self, batch, again, now_s, skips=skips)
     except JournalUnavailable:
-        if again or self._in_flight.finishes or self._in_flight.effects or self._in_flight.refusing:
+        hands = self._in_flight
+        if again or skips or hands.finishes or hands.effects or hands.refusing:
             raise
+        hands.answered(batch)
         claims = [mapping.claim(one) for one in batch]
         me = self._journal._worker_id
         rows = [first_row(one, JournalState.CLAIMED, worker_id=me, now=0) for one in claims]
@@ -228,6 +235,17 @@ def _as_it_was_told(told: ToldRun, *, may_have_acted: bool) -> OwnRun:
     return _as_ended(told, may_have_acted=False)
 
 
+_add = KeyQueues._add
+
+
+def _as_it_was_resent(self: KeyQueues, queue: Any, one: Delivery) -> None:
+    _add(self, queue, one)
+    name = key_queues._name(one)
+    known = queue.waiting[name]
+    if known.envelope.attempt == one.envelope.attempt:
+        queue.waiting[name] = known._replace(envelope=one.envelope)
+
+
 def _nobody_knows(row: Row, later: Claim, *, is_raised: bool = False) -> None:
     """Say nothing of what is written over: it passes for a run of its own."""
 
@@ -299,7 +317,7 @@ ALSO_PLANTED = (
     ),
     Planted("an empty Redis is not told again", ((StatusRestore, "_tell_rows", _say_nothing),)),
 )
-# Each is found where the database has forgotten something: so the excuses for that do not hide it.
+# Each is found where the journal has forgotten something: so the excuses for that do not hide it.
 # By the seed of a schedule, and the promise that it breaks there.
 PLANTED_IN = (
     (
@@ -313,6 +331,13 @@ PLANTED_IN = (
         ),
         13762,
         "no wrong outcome",
+    ),
+    (
+        Planted(
+            "a resend names the deadline of what waits", ((KeyQueues, "_add", _as_it_was_resent),)
+        ),
+        700083,
+        "what was pruned never runs again",
     ),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.
