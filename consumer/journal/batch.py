@@ -28,6 +28,7 @@ from sqlalchemy import (
     cast,
     column,
     func,
+    select,
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
@@ -64,9 +65,13 @@ class Shape:
         ]
         # Sent as text: SQLAlchemy's own JSON type would encode the encoded batch again.
         values = func.json_to_recordset(cast(bindparam("batch", type_=Text()), JSON))
-        return values.table_valued(*columns).render_derived(name="batch", with_types=True)
+        given = values.table_valued(*columns).render_derived(name="given", with_types=True)
+        # PostgreSQL takes any such function for 100 rows. For so many it would rather read a whole
+        # table of some thousand rows than look each of them up, also where there is one.
+        rows = bindparam("batch_rows", type_=Integer())
+        return select(*given.c).limit(rows).subquery("batch")
 
-    def load(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> dict[str, str]:
+    def load(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> dict[str, object]:
         """Make rows the current batch; return the parameters that the statement needs for it.
 
         Raises:
@@ -74,7 +79,8 @@ class Shape:
         """
         if connection.dialect.name != "sqlite":
             names = [name for name, _ in self.columns]
-            return {"batch": json.dumps([dict(zip(names, row, strict=True)) for row in rows])}
+            values = json.dumps([dict(zip(names, row, strict=True)) for row in rows])
+            return {"batch": values, "batch_rows": len(rows)}
         if "\0" in "".join([row[place] or "" for row in rows for place in self._foreign]):
             # PostgreSQL has no NUL in text; refusing it here keeps the two databases alike.
             raise DataRefused("NUL in text")

@@ -132,7 +132,7 @@ def test_one_that_ends_while_it_is_looked_for_is_not_open(
     other = open_journal()
 
     def end_it(_: object, __: object, statement: str, *rest: object) -> None:
-        if "LIMIT" in statement:
+        if statement.startswith("SELECT") and "LIMIT" in statement:
             other.apply(Work(finishes=[finish(ends)]))
             other.apply(Work(published=[Published(ends, 1, JournalState.SUCCEEDED)]))
 

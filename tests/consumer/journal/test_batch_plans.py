@@ -1,0 +1,47 @@
+"""PostgreSQL looks the rows of a small batch up, also in a table of which it has no statistics."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from consumer.journal.batch import FINISHES, RUNS, STATES, Shape
+from consumer.journal.claims.finishing import _finish, _mark_effect, _mark_published
+from tests.consumer.journal.conftest import Database
+
+pytestmark = pytest.mark.parametrize("journal_url", ["postgres"], indirect=True)
+_CLAIMED = """
+INSERT INTO onceward_request ("group", request_id, topic, partition, "offset", payload_sha256,
+    attempt, generation, deadline_at, state, owner, claimed_at)
+SELECT 'g', 'run-' || n, 'payments', 0, n, '', 1, 1, 4102444800000, 'CLAIMED', 'me', 1
+FROM generate_series(1, 1500) AS n
+"""
+ENDED = ("g", "run-7", 1, "SUCCEEDED", None, None, None, 0, None)
+STATEMENTS = {
+    "finish": (_finish, FINISHES, ENDED, {"found": "CLAIMED"}),
+    "effect": (_mark_effect, RUNS, ENDED[:3], {"this_worker": "me"}),
+    "published": (_mark_published, STATES, ENDED[:4], {}),
+}
+
+
+def _plan(connection: Connection, statement: Any, given: dict[str, object]) -> str:
+    compiled = statement.compile(connection)
+    parameters = compiled.construct_params(given)
+    rows = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {compiled}", parameters)
+    return json.dumps(rows.scalar_one())
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_one_run_is_looked_up_by_its_key(database: Database, name: str) -> None:
+    make, shape, row, parameters = STATEMENTS[name]
+    assert isinstance(shape, Shape)
+    with database.engine.connect() as connection:
+        connection.execute(text(_CLAIMED))
+        given = shape.load(connection, [row]) | parameters
+        plan = _plan(connection, make("postgresql"), given)
+        connection.rollback()
+    assert "onceward_request_pkey" in plan
+    assert '"Seq Scan"' not in plan
