@@ -2,7 +2,7 @@
 
 - `engine` is the whole of it, for the port. What it has not, kafka-python's engine has.
 - `partition_reader` reads without a group; `administrator` asks about topics.
-- `producer` writes a worker's own records.
+- `producer` writes a worker's own records. `producer_limits` are sizes and times of all producers.
 - `sender` sends single records for clients. A send gives a `pending_record`; `send_ends` says what
   librdkafka's word about it means.
 - `sending_connection` is the sender's producer with its one thread, `sending_properties` its

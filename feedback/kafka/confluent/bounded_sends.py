@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from feedback.clock import monotonic_s
-from feedback.kafka.confluent.bounded_topic import BATCH_BYTES, BoundedTopic, Share
+from feedback.kafka.confluent.bounded_topic import BoundedTopic, Share
 from feedback.kafka.confluent.pending_record import ConfluentPending
+from feedback.kafka.confluent.producer_limits import BATCH_BYTES
 from feedback.kafka.send_errors import OutOfTime
 
 _SHARE = 4

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 
 from feedback.clock import monotonic_s
-
-BATCH_BYTES = 65_536
+from feedback.kafka.confluent.producer_limits import BATCH_BYTES
 
 
 class BoundedTopic:

@@ -25,6 +25,13 @@ from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import ABSENT, fault_of, words_of
+from feedback.kafka.confluent.producer_limits import (
+    ANY_SIZE_BYTES,
+    ANY_SIZE_KIB,
+    BATCH_BYTES,
+    OWN_PAUSE_MS,
+    is_first_try,
+)
 from feedback.kafka.confluent.standing import Standing, await_broker
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
@@ -32,12 +39,8 @@ from feedback.records.envelope import NullHeader
 from feedback.settings.sections import METADATA_MAX_AGE_MS
 from feedback.settings.settings import KafkaSection
 
-# The broker's limit is the one that counts, and it refuses that one record alone.
-_ANY_SIZE_BYTES = 10**9
-_ANY_SIZE_KIB = 2**31 - 1
 # Records that are written together go in few batches; the last ones do not wait for it.
 _LINGER_MS = 50
-_BATCH_BYTES = 65_536
 _BY_KEY = -1
 _REFUSED = {KafkaError.INVALID_RECORD, KafkaError.POLICY_VIOLATION}
 # The same record may be taken in a moment. After LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION and
@@ -58,9 +61,6 @@ _AGAIN = {
 }
 # Between two tries, where the broker answers at once.
 _PAUSE_S = 0.1
-# librdkafka's own pause before another try, give or take a fifth of it; so soon there was only one.
-_OWN_PAUSE_MS = 1000
-_FIRST_TRY_S = 0.75 * _OWN_PAUSE_MS / 1000
 
 
 class ConfluentProducer:
@@ -89,15 +89,15 @@ class ConfluentProducer:
                     "acks": "all",
                     "max.in.flight.requests.per.connection": 1,
                     "retries": 0,
-                    "retry.backoff.ms": _OWN_PAUSE_MS,
-                    "retry.backoff.max.ms": _OWN_PAUSE_MS,
+                    "retry.backoff.ms": OWN_PAUSE_MS,
+                    "retry.backoff.max.ms": OWN_PAUSE_MS,
                     "message.timeout.ms": max(1, int(timeout_s * 1000)),
-                    "message.max.bytes": _ANY_SIZE_BYTES,
+                    "message.max.bytes": ANY_SIZE_BYTES,
                     "queue.buffering.max.messages": 0,
-                    "queue.buffering.max.kbytes": _ANY_SIZE_KIB,
+                    "queue.buffering.max.kbytes": ANY_SIZE_KIB,
                     "compression.type": "gzip",
                     "linger.ms": _LINGER_MS,
-                    "batch.size": _BATCH_BYTES,
+                    "batch.size": BATCH_BYTES,
                     # As other clients choose it, by the same hash.
                     "partitioner": "murmur2_random",
                     "allow.auto.create.topics": False,
@@ -264,7 +264,7 @@ class _SentMessage:
         self.is_known, self._error = True, None
         if error is None:
             return
-        if monotonic_s() - self.began_s >= _FIRST_TRY_S:
+        if not is_first_try(monotonic_s() - self.began_s):
             self._may_be_there = True
         self._error = self._producer.error_of(error, self.record.topic)
         if isinstance(self._error, RecordTooLarge) and not self._is_alone:

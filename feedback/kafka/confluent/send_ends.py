@@ -5,8 +5,8 @@ confluent-kafka 2.16.1 does not say it. So a record is refused only where its er
 answer to a request that stores nothing, and it was in no earlier request. A sender that is not
 idempotent tells librdkafka to try once. Where a leader says that it is none, or that there is no
 such partition, librdkafka tries again all the same, and a leader that resigns may have stored the
-record before. It waits `OWN_PAUSE_MS` before such a try: a refusal that is heard as late as that
-may be of a second one, and says nothing of the first.
+record before. It waits `OWN_PAUSE_MS` (`producer_limits`) before such a try: a refusal that is
+heard as late as that may be of a second one, and says nothing of the first.
 
 A batch is refused whole: none of its records is stored, also those that the broker would take.
 
@@ -28,9 +28,6 @@ from feedback.kafka.confluent.faults import fault_of, words_of
 from feedback.kafka.send_errors import RecordNotSent, RecordUnknown, TopicForbidden
 from feedback.settings.settings import KafkaSection
 
-# librdkafka's pause before another try, give or take a fifth of it.
-OWN_PAUSE_MS = 1000
-FIRST_TRY_S = 0.75 * OWN_PAUSE_MS / 1000
 # TOPIC_EXCEPTION is not among them: librdkafka says it also of topics that have gone meanwhile.
 TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _REFUSED = {
@@ -39,15 +36,6 @@ _REFUSED = {
     KafkaError.POLICY_VIOLATION,
     *TOO_LARGE,
 }
-
-
-def is_certain(heard_after_s: float) -> bool:
-    """Return whether a refusal heard so long after the handing over is of the first try.
-
-    >>> is_certain(0.7), is_certain(0.8)
-    (True, False)
-    """
-    return heard_after_s < FIRST_TRY_S
 
 
 def end_of_failed(

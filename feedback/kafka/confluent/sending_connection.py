@@ -33,11 +33,11 @@ from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import words_of
 from feedback.kafka.confluent.lone_records import LoneRecords
 from feedback.kafka.confluent.pending_record import ConfluentPending, End
+from feedback.kafka.confluent.producer_limits import is_first_try
 from feedback.kafka.confluent.send_ends import (
     TOO_LARGE,
     end_of_failed,
     forbidden,
-    is_certain,
     unknown,
 )
 from feedback.kafka.confluent.sending_properties import sending_properties
@@ -314,7 +314,7 @@ class SendingConnection:
                     self._bounded.refused(pending, partial(self._beside, pending.topic))
             # The topic may be gone, or elsewhere: the next send asks.
             self.known.discard(pending.topic)
-            certain = not self._plan.durability.is_idempotent and is_certain(after_s)
+            certain = not self._plan.durability.is_idempotent and is_first_try(after_s)
             is_forbidden = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
             if certain and is_forbidden and self._lone.is_alone(pending.topic):
                 self._forbidden.append((pending, error))

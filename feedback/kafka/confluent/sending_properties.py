@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from feedback.kafka.confluent.bounded_topic import BATCH_BYTES
-from feedback.kafka.confluent.send_ends import OWN_PAUSE_MS
+from feedback.kafka.confluent.producer_limits import (
+    ANY_SIZE_BYTES,
+    ANY_SIZE_KIB,
+    BATCH_BYTES,
+    OWN_PAUSE_MS,
+)
 from feedback.kafka.sending import SendingPlan
 
-_ANY_SIZE_BYTES = 10**9
-_ANY_SIZE_KIB = 2**31 - 1
 _IDLE_MS = 540_000
 # librdkafka's limits of its own times.
 _LEAST_SETUP_MS, _LEAST_SOCKET_MS, _MOST_SOCKET_MS = 1000, 100, 300_000
@@ -39,9 +41,9 @@ def sending_properties(plan: SendingPlan) -> dict[str, Any]:
         "linger.ms": min(durability.linger_ms, timeout_ms / 2),
         "batch.size": BATCH_BYTES,
         # Callers bound the records in flight, and each one's size is looked at before.
-        "message.max.bytes": _ANY_SIZE_BYTES,
+        "message.max.bytes": ANY_SIZE_BYTES,
         "queue.buffering.max.messages": 0,
-        "queue.buffering.max.kbytes": _ANY_SIZE_KIB,
+        "queue.buffering.max.kbytes": ANY_SIZE_KIB,
         # As other clients choose it, by the same hash.
         "partitioner": "murmur2_random",
         "allow.auto.create.topics": False,

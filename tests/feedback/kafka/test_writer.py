@@ -91,7 +91,7 @@ def test_one_that_is_too_large_is_told_apart_and_the_others_are_written(
     writer: KafkaWriter, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A refusal that comes late might be that of a second try, of which the first was stored.
-    monkeypatch.setattr("feedback.kafka.confluent.producer._FIRST_TRY_S", TIMEOUT_S)
+    monkeypatch.setattr("feedback.kafka.confluent.producer_limits.FIRST_TRY_S", TIMEOUT_S)
     name = topic(1, configs={"max.message.bytes": "500"})
     sizes = (10, 1000, 20, 2_000_000, 30)
     said = writer.write([one(name, value=os.urandom(size)) for size in sizes])

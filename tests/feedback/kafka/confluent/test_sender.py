@@ -15,8 +15,9 @@ from confluent_kafka import KafkaError
 from feedback.clock import monotonic_s
 from feedback.kafka.confluent import pending_record, sending_connection
 from feedback.kafka.confluent.acknowledged_offsets import AcknowledgedOffsets
-from feedback.kafka.confluent.bounded_topic import BATCH_BYTES, BoundedTopic, Share
+from feedback.kafka.confluent.bounded_topic import BoundedTopic, Share
 from feedback.kafka.confluent.pending_record import ConfluentPending
+from feedback.kafka.confluent.producer_limits import BATCH_BYTES
 from feedback.kafka.confluent.sender import ConfluentSender
 from feedback.kafka.confluent.sending_connection import SendingConnection
 from feedback.kafka.durability import PLAIN, Durability
