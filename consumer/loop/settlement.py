@@ -97,6 +97,8 @@ class Settlement:
         if is_written and finish is not None and finish.state == State.RETRYING:
             due_at = result.due_at if row is None else row.due_at
         stands = row is None and result.kind is not FinishKind.LOST
+        if finish is self.finish and (stands, due_at) == (self.stands, self.due_at):
+            return self
         return replace(self, finish=finish, stands=stands, due_at=due_at)
 
 

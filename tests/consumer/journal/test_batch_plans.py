@@ -1,4 +1,4 @@
-"""PostgreSQL looks the rows of a small batch up, also in a table of which it has no statistics."""
+"""PostgreSQL looks the rows of a batch up, also in a table of which it has no statistics."""
 
 from __future__ import annotations
 
@@ -45,3 +45,18 @@ def test_one_run_is_looked_up_by_its_key(database: Database, name: str) -> None:
         connection.rollback()
     assert "onceward_request_pkey" in plan
     assert '"Seq Scan"' not in plan
+
+
+def test_the_copy_is_never_read_whole(database: Database) -> None:
+    # Planned for a large batch while the copy is small: a session keeps this plan.
+    scans = text("SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = 'onceward_open'")
+    with database.engine.connect() as connection:
+        connection.execute(text("DISCARD PLANS"))
+        connection.execute(text(_CLAIMED))
+        connection.execute(text("UPDATE onceward_request SET state = 'FAILED', published_at = 1"))
+        ended = "UPDATE onceward_request SET state = 'SUCCEEDED' WHERE request_id = 'run-7'"
+        connection.execute(text(ended))
+        connection.execute(text("DELETE FROM onceward_request"))
+        read_whole = connection.execute(scans).scalar_one()
+        connection.rollback()
+    assert read_whole == 0
