@@ -22,7 +22,7 @@ from tests.consumer.journal.samples import FAR, kinds, new_id
 from tests.consumer.journal.sweeps.test_pruning import DAY_MS, age
 from tests.consumer.samples import payments, record, settled
 
-LONG_S = 1e9
+LONG_S = 1e10
 OLD_MS = 5
 
 
