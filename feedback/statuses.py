@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from feedback.errors import NewerStatus, RedisRefused
+from feedback.records.envelope import FirstPlace
 from feedback.records.stored_payload import StoredPayload
 from feedback.status import RefusalReason, State, Stored, Write, derive, judge
 
@@ -161,6 +162,8 @@ class Status:
         by: for SKIPPED: the request that succeeded in this one's stead.
         updated_at: epoch ms of Redis' clock.
         told_in: for PENDING: the `run_id` of the Redis server that it was written to.
+        first: the place of the first record, where partition and offset do not say all of it: they
+            are those of a resend, or the record names no deadline.
         effect_kind, in_doubt: of a run: its handler's declaration at the time of the claim.
         claimed_at: of a run: epoch ms of its claim, by the journal's clock.
         voids: of any run but the first: the number of earlier runs that were declared void.
@@ -184,6 +187,7 @@ class Status:
     partition: int | None = None
     offset: int | None = None
     told_in: str | None = None
+    first: FirstPlace | None = None
     effect_kind: str | None = None
     in_doubt: str | None = None
     claimed_at: int | None = None
@@ -289,6 +293,7 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
         partition=_number(found.get("partition")),
         offset=_number(found.get("offset")),
         told_in=found.get("told_in") or None,
+        first=FirstPlace.read(first) if (first := found.get("first")) else None,
         effect_kind=found.get("effect_kind") or None,
         in_doubt=found.get("in_doubt") or None,
         claimed_at=_number(found.get("claimed_at")),

@@ -8,7 +8,14 @@ from typing import NamedTuple
 from consumer.handlers.declaration import Handler
 from feedback.errors import InvalidMessage
 from feedback.records.dead_letters import envelope_of_letter
-from feedback.records.envelope import MAX_EPOCH_MS, Envelope, Record, decode_headers, payload_sha256
+from feedback.records.envelope import (
+    MAX_EPOCH_MS,
+    Envelope,
+    FirstPlace,
+    Record,
+    decode_headers,
+    payload_sha256,
+)
 from feedback.records.schemas import fault_of
 
 INVALID_MESSAGE = "INVALID_MESSAGE"
@@ -52,6 +59,20 @@ class Delivery(NamedTuple):
     def request_id(self) -> str:
         """The request's id."""
         return self.envelope.request_id
+
+    @property
+    def sent_at(self) -> int | None:
+        """Of a record that names no deadline: epoch ms of its own time, -1 without one."""
+        if self.envelope.deadline_at is not None:
+            return None
+        return max(-1, self.record.timestamp_ms)
+
+    @property
+    def first(self) -> FirstPlace | None:
+        """The place of its first record, where its own coordinates do not say all of that."""
+        if self.envelope.first is not None or self.sent_at is None:
+            return self.envelope.first
+        return FirstPlace(self.record.partition, self.record.offset, self.sent_at)
 
     @property
     def may_have_run(self) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from feedback.records.envelope import FirstPlace
+
 # The id of its request, and its generation.
 Run = tuple[str, int]
 
@@ -54,6 +56,8 @@ class Claim(NamedTuple):
         begins_at: generation of the run that a first claim allows.
         reopens: the highest generation whose failure it may reopen; None: any.
         sent_at: of a record that names no deadline: epoch ms of its own time, -1 without one.
+        first: of a resend: the place of the first record that it repeats, in the same topic; None
+            where it names none.
         in_doubt: who decides about this run where its effect may have happened: the policy that
             its handler declares.
         voids: how often a run of it was declared void before, where this run is known already.
@@ -74,6 +78,7 @@ class Claim(NamedTuple):
     begins_at: int = 1
     reopens: int | None = None
     sent_at: int | None = None
+    first: FirstPlace | None = None
     in_doubt: str | None = None
     voids: int = 0
     claimed_at: int | None = None

@@ -57,7 +57,8 @@ def claim(one: Delivery) -> Claim:
         begins_at=one.begins_at,
         in_doubt=one.handler.in_doubt,
         reopens=one.envelope.reopens,
-        sent_at=record.timestamp_ms if one.envelope.deadline_at is None else None,
+        sent_at=one.sent_at,
+        first=one.envelope.first,
         voids=one.voids,
         claimed_at=one.claimed_at or None,
     )

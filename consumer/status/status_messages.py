@@ -35,10 +35,15 @@ def _before_claim(one: Delivery, fields: dict[str, str], *, held_by: str | None)
         attempt=one.envelope.attempt,
         generation=0,
         payload_sha256=one.payload_sha256,
-        fields=fields,
+        fields=fields | _first(one),
         held_by=held_by,
         reopens=one.envelope.reopens,
     )
+
+
+def _first(one: Delivery) -> dict[str, str]:
+    """Say which record a resend repeats: this one may never be claimed, and have been pruned."""
+    return {} if one.first is None else {"first": one.first.text}
 
 
 def _origin(one: Delivery) -> Origin:

@@ -1,4 +1,4 @@
-"""A record's headers beside the user's bytes: id, attempt, deadline and trace context.
+"""A record's headers beside the user's bytes: id, attempt, deadline, first place, trace context.
 
 The wire format: docs: Kafka records. Headers are UTF-8 text, numbers in decimal. The user's key
 and value are never touched; `payload_sha256` distinguishes two payloads.
@@ -25,6 +25,8 @@ DEADLINE = "onceward-deadline"
 REOPENS = "onceward-reopens"
 # Of a resend: the group whose failure it may reopen. Other groups that read the topic reopen none.
 GROUP = "onceward-group"
+# Of a resend: the place of the record that it repeats. Pruning judges the resend by that.
+FIRST = "onceward-first"
 TRACEPARENT = "traceparent"
 # The id of an outcome's record: a worker that reads the record runs it as a request of its own.
 OUTCOME_ID = "onceward-outcome-id"
@@ -39,6 +41,7 @@ MAX_EPOCH_MS = 253_402_300_799_999
 _PRINTABLE_ID = re.compile(r"[!-~]{1,128}\Z")
 # Eleven digits would overflow MAX_ATTEMPT anyway, and int() of hostile text costs time.
 _DECIMAL = re.compile(r"[0-9]{1,15}\Z")
+_FIRST_PLACE = re.compile(r"([0-9]{1,10})-([0-9]{1,19})(?:-(-1|[0-9]{1,19}))?\Z")
 
 
 class NullHeader(bytes):
@@ -74,6 +77,46 @@ class Record(NamedTuple):
         return _bounded(f"{self.topic}-{self.partition}-{self.offset}-{self.timestamp_ms}")
 
 
+class FirstPlace(NamedTuple):
+    """The place of the first record that a resend repeats, in the topic of the resend.
+
+    Attributes:
+        sent_at: of a record that names no deadline: epoch ms of its own time, -1 without one. Such
+            a record gets a new deadline with each reading, and its resend names that one. None:
+            the record names the deadline of the resend.
+    """
+
+    partition: int
+    offset: int
+    sent_at: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The place as headers and statuses have it.
+
+        >>> FirstPlace(3, 17).text, FirstPlace(3, 17, -1).text
+        ('3-17', '3-17--1')
+        """
+        place = f"{self.partition}-{self.offset}"
+        return place if self.sent_at is None else f"{place}-{self.sent_at}"
+
+    @classmethod
+    def read(cls, text: str) -> FirstPlace:
+        """Return the place of its text.
+
+        Raises:
+            ValueError: it is not `<partition>-<offset>` or `<partition>-<offset>-<timestamp>`.
+
+        >>> FirstPlace.read("3-17--1")
+        FirstPlace(partition=3, offset=17, sent_at=-1)
+        """
+        found = _FIRST_PLACE.match(text)
+        if found is None:
+            raise ValueError("the place of a first record is not <partition>-<offset>-<timestamp>")
+        partition, offset, sent_at = found.groups()
+        return cls(int(partition), int(offset), None if sent_at is None else int(sent_at))
+
+
 class Envelope(NamedTuple):
     """One sending of a request, as its headers describe it.
 
@@ -85,12 +128,15 @@ class Envelope(NamedTuple):
             names only a failure that its client had read before it asked again. None: any, as in
             a record of a sender that does not know this header; 0 where it is meant for another
             group than the reader's.
+        first: the place of the first record that this sending repeats, as far as its sender knew.
+            None: it names none, as a first sending or a sender that does not know this header.
     """
 
     request_id: str
     attempt: int = 1
     deadline_at: int | None = None
     reopens: int | None = None
+    first: FirstPlace | None = None
 
 
 def new_request_id() -> str:
@@ -155,6 +201,8 @@ def encode_headers(
         headers.append((REOPENS, b"%d" % envelope.reopens))
     if group is not None and envelope.attempt > 1:
         headers.append((GROUP, group.encode()))
+    if envelope.first is not None:
+        headers.append((FIRST, envelope.first.text.encode("ascii")))
     return headers
 
 
@@ -182,10 +230,11 @@ def decode_headers(record: Record, *, group: str | None = None) -> Envelope:
         attempt=_number(found, ATTEMPT, low=1, high=MAX_ATTEMPT, default=1) or 1,
         deadline_at=_number(found, DEADLINE, low=0, high=MAX_EPOCH_MS, default=None),
         reopens=0 if group is not None and found.get(GROUP, group) != group else reopens,
+        first=_first_place(found),
     )
 
 
-OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP})
+OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, FIRST})
 _READ = OURS | {OUTCOME_ID}
 
 
@@ -208,6 +257,14 @@ def _ours_once(headers: Iterable[tuple[str, bytes]], read: frozenset[str]) -> di
         except (UnicodeDecodeError, AttributeError):
             raise InvalidMessage(f"header {name} is not UTF-8 text") from None
     return found
+
+
+def _first_place(found: dict[str, str]) -> FirstPlace | None:
+    text = found.get(FIRST)
+    try:
+        return None if text is None else FirstPlace.read(text)
+    except ValueError:
+        raise InvalidMessage(f"header {FIRST} is not <partition>-<offset>-<timestamp>") from None
 
 
 def _number(

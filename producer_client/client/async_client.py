@@ -76,8 +76,8 @@ class AsyncHandle:
         cls, sent: Prepared, client: AsyncClient, *, written_at: int | None = None
     ) -> AsyncHandle:
         """Return the handle of a sent request."""
-        _, attempt, deadline_at, reopens = sent.envelope
-        facts = (sent.payload, deadline_at, attempt, reopens, sent.is_new)
+        asked = sent.envelope
+        facts = (sent.payload, asked.deadline_at, asked.attempt, asked.reopens, sent.is_new)
         return cls(sent.request_id, client, *facts, written_at)
 
     async def status(self) -> Status:

@@ -71,8 +71,8 @@ class Handle:
     @classmethod
     def of(cls, sent: Prepared, client: Client, *, written_at: int | None = None) -> Handle:
         """Return the handle of a sent request."""
-        _, attempt, deadline_at, reopens = sent.envelope
-        facts = (sent.payload, deadline_at, attempt, reopens, sent.is_new)
+        asked = sent.envelope
+        facts = (sent.payload, asked.deadline_at, asked.attempt, asked.reopens, sent.is_new)
         return cls(sent.request_id, client, *facts, written_at)
 
     def status(self) -> Status:

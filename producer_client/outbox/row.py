@@ -6,10 +6,13 @@ import json
 import zlib
 from typing import Any, NamedTuple
 
-from feedback.records.envelope import REOPENS, Envelope
+from feedback.records.envelope import FIRST, REOPENS, Envelope, FirstPlace, encode_headers
 from feedback.records.stored_payload import StoredPayload
 from producer_client.outbox.tables import LANES
 from producer_client.submission import Prepared
+
+# Our headers that have no column of their own.
+_STORED = frozenset({REOPENS, FIRST})
 
 
 class WaitingRow(NamedTuple):
@@ -51,9 +54,8 @@ class _UnseenText(str):
 def columns_of(one: Prepared, *, group: str) -> dict[str, Any]:
     """Return the values of a new row; the database adds the others. Their `repr` has no payload."""
     payload = one.payload
-    reopens = one.envelope.reopens
     # Headers without a column of their own are stored as they will be sent.
-    ours = () if reopens is None else ((REOPENS, b"%d" % reopens),)
+    ours = [pair for pair in encode_headers(one.envelope) if pair[0] in _STORED]
     headers = json.dumps([[name, value.hex()] for name, value in (*payload.headers, *ours)])
     return {
         "group": group,
@@ -95,9 +97,11 @@ def row_of(found: Any) -> WaitingRow:
         topic,
         None if key is None else bytes(key),
         None if value is None else bytes(value),
-        tuple(pair for pair in pairs if pair[0] != REOPENS),
+        tuple(pair for pair in pairs if pair[0] not in _STORED),
     )
-    reopens = next((int(raw) for name, raw in pairs if name == REOPENS), None)
-    envelope = Envelope(request_id, attempt, due, reopens)
+    ours = dict(pair for pair in pairs if pair[0] in _STORED)
+    reopens = int(ours[REOPENS]) if REOPENS in ours else None
+    first = FirstPlace.read(ours[FIRST].decode()) if FIRST in ours else None
+    envelope = Envelope(request_id, attempt, due, reopens, first)
     request = Prepared(envelope, payload, digest, named_by_caller=True)
     return WaitingRow(number, lane, created_at, request)

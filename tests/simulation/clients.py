@@ -37,7 +37,7 @@ class Sender(Process):
         self._world = world
         store: Any = SimulatedStore(world, self, heartbeat_ttl_ms=HEARTBEAT_TTL_MS)
         self.store = store
-        sender: Any = SimulatedSender(world, self)
+        sender: Any = SimulatedSender(world, self, known=store.known)
         self.sending = BlockingSends(SETTINGS.client, store, sender)
 
 

@@ -155,7 +155,7 @@ class Database(Peers):
     def gives_way(self, one: OwnRun, worker_id: str) -> bool:
         """Say of a run that no child took where it is not written again."""
         row = self.rows.get(one.request_id)
-        is_pruned = row is None and is_forgotten(one.claim, self.mark_of(one.claim))
+        is_pruned = row is None and is_forgotten(one.claim, self.marks())
         return gives_way(one, row, worker_id) or (is_pruned and not one.is_begun)
 
     def _restore(self, worker_id: str, one: OwnRun) -> None:
@@ -163,7 +163,7 @@ class Database(Peers):
         row = self.rows.get(one.request_id)
         if not is_lost(one, row):
             return
-        is_pruned = row is None and is_forgotten(one.claim, self.mark_of(one.claim))
+        is_pruned = row is None and is_forgotten(one.claim, self.marks())
         if is_pruned and one.may_be_followed:
             one = as_forgotten(one)
         if row is None or row.generation < one.generation:
@@ -192,7 +192,7 @@ class Database(Peers):
         caught_up = []
         for one in runs:
             row = self.rows.get(one.request_id)
-            is_pruned = is_forgotten(one.claim, self.mark_of(one.claim))
+            is_pruned = is_forgotten(one.claim, self.marks())
             if row is None and one.state == JournalState.CLAIMED and is_pruned:
                 continue
             may = may_overwrite_claims or one.request_id in going_on

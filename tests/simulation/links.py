@@ -10,6 +10,8 @@ from feedback.kafka.send_errors import RecordUnknown, TopicAway
 from feedback.kafka.source import CommitFailed
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
+from feedback.statuses import Status
+from tests.simulation.kafka import request_id_of
 from tests.simulation.processes import FaultKind, Process
 
 if TYPE_CHECKING:
@@ -116,11 +118,16 @@ class SentRecord:
 
 
 class SimulatedSender:
-    """A producer."""
+    """A producer.
 
-    def __init__(self, world: World, process: Process) -> None:
+    Args:
+        known: the statuses that its process has read last, by request.
+    """
+
+    def __init__(self, world: World, process: Process, *, known: Mapping[str, Status]) -> None:
         self._world = world
         self._process = process
+        self._known = known
 
     def send(
         self,
@@ -144,16 +151,16 @@ class SimulatedSender:
         if "kafka" in self._world.away:
             raise TopicAway("Kafka is away")
         now_ms = self._world.clock.epoch_ms()
-        try:
-            record = self._world.call(
-                self._process,
-                "kafka",
-                "sends",
-                lambda: self._world.kafka.append(
-                    topic, key=key, value=value, headers=headers, now_ms=now_ms
-                ),
-                RecordUnknown,
+
+        def append() -> Record:
+            record = self._world.kafka.append(
+                topic, key=key, value=value, headers=headers, now_ms=now_ms
             )
+            self._world.watch.sent(record, self._known.get(request_id_of(record)))
+            return record
+
+        try:
+            record = self._world.call(self._process, "kafka", "sends", append, RecordUnknown)
         except RecordUnknown as error:
             return SentRecord(error)
         self._world.note(self._process, f"has sent {record!r}")

@@ -43,7 +43,7 @@ from feedback import status
 from feedback.clock import epoch_ms
 from feedback.errors import NotSent, SendUnknown
 from feedback.kafka.source import CommitFailed
-from feedback.records.envelope import MAX_ATTEMPT
+from feedback.records.envelope import MAX_ATTEMPT, Envelope
 from feedback.redis.deadlines import Taken
 from feedback.status import State as Told
 from feedback.status import Stored, Write, judge
@@ -190,8 +190,9 @@ def _nobody_goes_first(self: Database, claim: Claim) -> None:
     """Look for no other request of its key."""
 
 
-def _nothing_forgotten(self: Database, claim: Claim) -> None:
+def _nothing_forgotten(self: Database) -> Mapping[Any, Any]:
     """Keep nothing of what was pruned."""
+    return {}
 
 
 def _same_payload(one: Claim | Refusal, row: Row) -> bool:
@@ -244,6 +245,17 @@ def _as_it_was_resent(self: KeyQueues, queue: Any, one: Delivery) -> None:
     known = queue.waiting[name]
     if known.envelope.attempt == one.envelope.attempt:
         queue.waiting[name] = known._replace(envelope=one.envelope)
+
+
+_next_envelope = send_rules.next_envelope
+
+
+def _as_if_sent_first(request_id: str, known: Status, deadline_at: int | None) -> Envelope:
+    return _next_envelope(request_id, known, deadline_at)._replace(first=None)
+
+
+def _told_without_time(one: Delivery) -> dict[str, str]:
+    return {}
 
 
 def _nobody_knows(row: Row, later: Claim, *, is_raised: bool = False) -> None:
@@ -302,7 +314,7 @@ ALSO_PLANTED = (
             (RedisServer, "is_from_before", _whenever_it_was_written),
         ),
     ),
-    Planted("what was pruned is new", ((Database, "mark_of", _nothing_forgotten),)),
+    Planted("what was pruned is new", ((Database, "marks", _nothing_forgotten),)),
     Planted("a key of another worker is free", ((Database, "holder", _nobody_goes_first),)),
     Planted(
         "the policy of a dead run is its sweeper's",

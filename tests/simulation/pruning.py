@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from consumer.journal import Claim, Row
-from consumer.journal.claims.forgetting import MESSAGE, PruneMark, is_forgotten
+from consumer.journal.claims.forgetting import (
+    MESSAGE,
+    PruneMark,
+    is_forgotten,
+    names_no_deadline,
+)
 from consumer.journal.records import FORGOTTEN, JournalState
 from consumer.journal.sweeps.pruning import PRUNED_STATES
+from tests.simulation.kafka import Partition
 from tests.simulation.tables import Tables
 
 
@@ -45,8 +53,8 @@ class Pruning(Tables):
 
     def doubted(self, claim: Claim, first: Row) -> Row | None:
         """Return the row of a first claim that may have ended and been forgotten; else None."""
-        asked = first.state == JournalState.EXPIRED or claim.sent_at is not None
-        if not asked or not is_forgotten(claim, self.mark_of(claim)):
+        asked = first.state == JournalState.EXPIRED or names_no_deadline(claim)
+        if not asked or not is_forgotten(claim, self.marks()):
             return None
         return first._replace(
             state=JournalState.IN_DOUBT.value,
@@ -57,6 +65,6 @@ class Pruning(Tables):
             message=MESSAGE,
         )
 
-    def mark_of(self, claim: Claim) -> PruneMark | None:
-        """Return how far the partition of a claim was forgotten."""
-        return self.forgotten.get((claim.topic, claim.partition))
+    def marks(self) -> Mapping[Partition, PruneMark]:
+        """Return how far each partition was forgotten."""
+        return self.forgotten

@@ -51,6 +51,7 @@ class SimulatedStore:
 
     Attributes:
         before_write: called when statuses arrive at Redis.
+        known: the statuses that it has read last, by request.
     """
 
     is_closed = False
@@ -63,6 +64,7 @@ class SimulatedStore:
         self._process = process
         self._ttl_ms = heartbeat_ttl_ms
         self.before_write: Callable[[], None] = lambda: None
+        self.known: dict[str, Status] = {}
 
     def _call(self, what: str, action: Callable[[], Found]) -> Found:
         return self._world.call(self._process, "redis", what, action, RedisUnavailable)
@@ -104,9 +106,11 @@ class SimulatedStore:
 
     def read_many(self, request_ids: Sequence[str]) -> list[Status]:
         """Return the statuses in the order of the ids."""
-        return self._call(
+        found = self._call(
             "~reads statuses", lambda: [self._world.redis.read(one) for one in request_ids]
         )
+        self.known.update((one.request_id, one) for one in found)
+        return found
 
     def alive(self, worker_ids: Iterable[str]) -> set[str]:
         """Return which of these workers have a heartbeat."""

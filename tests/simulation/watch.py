@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.journal import Applied, Finish, FinishKind, JournalState, Row
 from consumer.pool import Job
-from feedback.records.envelope import payload_sha256
+from feedback.records.envelope import Record, payload_sha256
 from feedback.status import BEFORE_CLAIM, FINAL, RefusalReason
 from feedback.status import State as Told
 from feedback.statuses import Refused, Status, StatusWrite
-from tests.simulation.kafka import Partition
+from tests.simulation.kafka import Partition, Place, place_of
 from tests.simulation.processes import Violation
 from tests.simulation.requests import Act, order_of
 from tests.simulation.tables import Change
@@ -44,6 +44,7 @@ class Watch:
         self._over: dict[str, str] = {}
         self._asked: dict[str, int] = {}
         self._pruned: dict[str, dict[Partition, int]] = {}
+        self._repeats: dict[Place, Place] = {}
 
     # callers and the bank ------------------------------------------------------------------
 
@@ -68,6 +69,17 @@ class Watch:
             raise Violation("told that nothing happened", said)
         if self._world.bank.orders[order_of(request_id)] > 1:
             raise Violation("an effect happens once", f"{request_id} was charged twice")
+
+    def sent(self, record: Record, known: Status | None) -> None:
+        """Remember which record was sent again, as far as its sender knew.
+
+        Args:
+            known: the status that the sender has read last.
+        """
+        if known is None or known.partition is None or known.offset is None:
+            return
+        if known.topic == record.topic:
+            self._repeats[place_of(record)] = (record.topic, known.partition, known.offset)
 
     def runs_of(self, request_id: str) -> Sequence[SimulatedRun]:
         """Return all runs of a request that have begun."""
@@ -171,13 +183,18 @@ class Watch:
     def _was_pruned(self, request_id: str, place: Row | Job) -> bool:
         """Whether the journal had forgotten a request, and all up to this record of it.
 
-        A record under its id that lies behind all that was forgotten is another request.
+        Or all up to a record that this one repeats, if its sender knew that. Any other record under
+        its id that lies behind all that was forgotten is another request.
         """
         ends = self._pruned.get(request_id)
         if ends is None:
             return False
-        if place.offset < ends.get((place.topic, place.partition), 0):
-            return True
+        lies: Place | None = (place.topic, place.partition, place.offset)
+        while lies is not None:
+            topic, partition, offset = lies
+            if offset < ends.get((topic, partition), 0):
+                return True
+            lies = self._repeats.get(lies)
         self._world.losses.excused.add(order_of(request_id))
         return False
 

@@ -175,7 +175,12 @@ def _pending(one: RedriveRecord) -> StatusWrite:
         attempt=one.attempt,
         generation=0,
         payload_sha256=one.payload_sha256,
-        fields={"deadline_at": str(one.deadline_at), "topic": one.payload.topic},
+        fields={
+            "deadline_at": str(one.deadline_at),
+            "topic": one.payload.topic,
+            # A person has it run once more: its resends repeat the record of this redrive.
+            "first": "",
+        },
         payload=one.payload,
     )
 

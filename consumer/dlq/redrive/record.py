@@ -19,6 +19,7 @@ from feedback.kafka.values import Partition
 from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
+    FIRST,
     GROUP,
     MAX_ATTEMPT,
     REOPENS,
@@ -45,7 +46,7 @@ PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 # The envelope's headers are written anew; the payload that is stored for a resend lacks them.
 _OF_ONCEWARD = OF_A_FAILURE | {
     *(DLQ_REDRIVE_COUNT, DLQ_REDRIVE_ID, DLQ_REDRIVE_BY, REPLACES, DUE, GENERATION),
-    *(REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP),
+    *(REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, FIRST),
 }
 
 

@@ -14,7 +14,12 @@ from consumer.journal.claims.claim_sql import (
     reopen_claims,
     retry_claims,
 )
-from consumer.journal.claims.forgetting import doubt_forgotten, find_marks, is_forgotten
+from consumer.journal.claims.forgetting import (
+    doubt_forgotten,
+    find_marks,
+    is_forgotten,
+    names_no_deadline,
+)
 from consumer.journal.claims.verdict import (
     CLOSE,
     EXPIRE,
@@ -166,7 +171,7 @@ class Claims:
             [
                 claims[name]
                 for name, state, _ in answers
-                if state == JournalState.EXPIRED or claims[name].sent_at is not None
+                if state == JournalState.EXPIRED or names_no_deadline(claims[name])
             ]
         )
         for request_id, state, now in answers:
@@ -188,11 +193,7 @@ class Claims:
         if not claims:
             return {}
         marks = find_marks(self.writer.connection, self.writer.group, claims)
-        found = {
-            one.request_id: one
-            for one in claims
-            if is_forgotten(one, marks.get((one.topic, one.partition)))
-        }
+        found = {one.request_id: one for one in claims if is_forgotten(one, marks)}
         if not found:
             return {}
         statement = doubt_forgotten(self.writer.dialect)

@@ -13,6 +13,11 @@ not run, and most pruned requests have. It is IN_DOUBT, since nobody knows any m
 
 Its own time is asked as well since a topic that was made anew begins again at offset 0.
 
+A resend lies behind the marks, and names the deadline of that last reading. So it says which record
+it repeats (`onceward-first`), and is judged by that place and that time, too. ACCEPTED tells the
+place before the offset is committed: if the worker dies after that, whoever sends the request again
+knows it. A resend that says nothing of it, of an older sender, is judged by its own place alone.
+
 A worker that ran the request may remember how it ended, and writes that again where the row is
 gone. A failure may have been followed by a run on another worker that was pruned with it. So every
 remembered end but a success becomes IN_DOUBT too.
@@ -33,6 +38,7 @@ from consumer.journal.history import ROW_COLUMNS, same_run
 from consumer.journal.records import FORGOTTEN, Claim, Finish, JournalState, OwnRun
 from consumer.journal.tables import forgotten, request
 from feedback.kafka.values import Partition
+from feedback.records.envelope import FirstPlace
 from feedback.sql.inserting import insert_into
 
 MESSAGE = "it was read once more after its outcome had been pruned: it may have run"
@@ -49,17 +55,38 @@ class PruneMark(NamedTuple):
     deadline_at: int
 
 
-def is_forgotten(claim: Claim, mark: PruneMark | None) -> bool:
-    """Return whether a record may be one whose outcome was forgotten.
+def is_forgotten(claim: Claim, marks: Mapping[Partition, PruneMark]) -> bool:
+    """Return whether a record, or the first that it repeats, may be one of a forgotten outcome.
 
     >>> one = Claim("a", "t", 0, 5, None, "", 1, 0, "marked", sent_at=-1)
-    >>> [is_forgotten(one, PruneMark(next_offset, 0)) for next_offset in (5, 6)]
+    >>> [is_forgotten(one, {("t", 0): PruneMark(next_offset, 0)}) for next_offset in (5, 6)]
     [False, True]
+    >>> again = one._replace(offset=9, deadline_at=99, sent_at=None, first=FirstPlace(0, 5, -1))
+    >>> is_forgotten(again, {("t", 0): PruneMark(6, 0)})
+    True
     """
-    if mark is None or claim.offset >= mark.next_offset:
+    own = FirstPlace(claim.partition, claim.offset, claim.sent_at)
+    places = (own,) if claim.first is None else (own, claim.first)
+    return any(
+        _lies_before(claim, place, marks.get((claim.topic, place.partition))) for place in places
+    )
+
+
+def _lies_before(claim: Claim, place: FirstPlace, mark: PruneMark | None) -> bool:
+    if mark is None or place.offset >= mark.next_offset:
         return False
-    at = claim.deadline_at if claim.sent_at is None else claim.sent_at
+    at = claim.deadline_at if place.sent_at is None else place.sent_at
     return at <= mark.deadline_at
+
+
+def names_no_deadline(claim: Claim) -> bool:
+    """Whether the record, or the first that it repeats, may have got a new deadline by a reading.
+
+    Any other record was forgotten after its deadline alone, past which no claim is granted.
+    """
+    return claim.sent_at is not None or (
+        claim.first is not None and claim.first.sent_at is not None
+    )
 
 
 def find_marks(
@@ -80,9 +107,7 @@ def forgotten_among(connection: Connection, group: str, claims: Collection[Claim
     if not claims:
         return set()
     marks = find_marks(connection, group, claims)
-    return {
-        one.request_id for one in claims if is_forgotten(one, marks.get((one.topic, one.partition)))
-    }
+    return {one.request_id for one in claims if is_forgotten(one, marks)}
 
 
 def as_forgotten(one: OwnRun) -> OwnRun:

@@ -220,8 +220,11 @@ class KeyQueues:
         elif known.envelope.attempt < one.envelope.attempt:
             # Sent again while it waits: it answers to the newest attempt, and keeps its place. With
             # the resend's deadline its record would pass for one that names a deadline, and run
-            # where it was pruned.
-            newest = one.envelope._replace(deadline_at=known.envelope.deadline_at)
+            # where it was pruned; so would a resend that no longer says which record it repeats.
+            newest = one.envelope._replace(
+                deadline_at=known.envelope.deadline_at,
+                first=known.envelope.first or one.envelope.first,
+            )
             queue.waiting[_name(one)] = known._replace(envelope=newest)
 
     def _pop(self, key: Key, now_s: float) -> Delivery:

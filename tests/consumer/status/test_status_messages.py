@@ -1,9 +1,12 @@
 """The statuses that are made of deliveries, outcomes and rows."""
 
+from typing import Any
+
 import pytest
 
 from consumer.journal import Finish
 from consumer.status import status_messages
+from feedback.records.envelope import FirstPlace
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from tests.consumer.samples import SHA, TIMESTAMP_MS, delivery, row
@@ -16,7 +19,28 @@ def test_accepted_names_the_worker_and_the_coordinates() -> None:
     write = status_messages.accepted(delivery("a", 2), worker_id="me")
     assert (write.state, write.attempt, write.generation) == (State.ACCEPTED, 2, 0)
     assert (write.payload_sha256, write.held_by) == (SHA, None)
-    assert write.fields == {"worker": "me", **PLACE, "deadline_at": str(TIMESTAMP_MS + 60_000)}
+    deadline = {"deadline_at": str(TIMESTAMP_MS + 60_000)}
+    assert write.fields == {"worker": "me", **PLACE, **deadline, "first": f"3-17-{TIMESTAMP_MS}"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "first"),
+    [
+        ({"deadline_at": 5}, None),
+        ({}, f"3-17-{TIMESTAMP_MS}"),
+        ({"deadline_at": 5, "first": FirstPlace(1, 2, -1)}, "1-2--1"),
+        ({"first": FirstPlace(1, 2)}, "1-2"),
+    ],
+    ids=str,
+)
+def test_what_is_not_claimed_yet_says_which_record_a_resend_repeats_where_its_place_does_not(
+    facts: dict[str, Any], first: str | None
+) -> None:
+    one = delivery("a", 2)
+    one = one._replace(envelope=one.envelope._replace(**facts))
+    accepted = status_messages.accepted(one, worker_id="me")
+    given_up = status_messages.given_up(one, worker_id="me")
+    assert [write.fields.get("first") for write in (accepted, given_up)] == [first, first]
 
 
 def test_given_up_names_nobody_and_is_taken_only_from_the_worker_that_says_it() -> None:

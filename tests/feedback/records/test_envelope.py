@@ -13,6 +13,7 @@ from feedback.errors import InvalidMessage
 from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
+    FIRST,
     GROUP,
     MAX_ATTEMPT,
     MAX_EPOCH_MS,
@@ -21,6 +22,7 @@ from feedback.records.envelope import (
     REQUEST_ID,
     TRACEPARENT,
     Envelope,
+    FirstPlace,
     Headers,
     Record,
     check_request_id,
@@ -31,12 +33,17 @@ from feedback.records.envelope import (
 )
 
 ids = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=128)
+numbers = st.integers(0, 2**63 - 1)
+places = st.builds(
+    FirstPlace, st.integers(0, 2**31 - 1), numbers, st.none() | st.just(-1) | numbers
+)
 envelopes = st.builds(
     Envelope,
     ids,
     st.integers(1, MAX_ATTEMPT),
     st.none() | st.integers(0, MAX_EPOCH_MS),
     st.none() | st.integers(0, MAX_ATTEMPT),
+    st.none() | places,
 )
 user_headers = st.lists(st.tuples(st.text(max_size=20), st.binary(max_size=20)), max_size=5)
 payloads = st.tuples(st.none() | st.binary(max_size=8), st.none() | st.binary(max_size=8))
@@ -70,7 +77,7 @@ def test_a_resend_that_names_no_group_is_for_each() -> None:
 def test_the_headers_of_the_user_pass_untouched_and_in_order(
     envelope: Envelope, others: Headers
 ) -> None:
-    ours = {REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP}
+    ours = {REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, FIRST}
     passed = [one for one in encode_headers(envelope, others) if one[0] not in ours]
     assert passed == [one for one in others if one[0] not in ours]
 
@@ -85,8 +92,16 @@ def test_the_headers_are_text_and_decimal() -> None:
     ]
 
 
+def test_a_resend_names_the_first_place_by_partition_offset_and_time() -> None:
+    first = Envelope("r", 2, 5, first=FirstPlace(3, 17, -1))
+    assert encode_headers(first)[-1] == ("onceward-first", b"3-17--1")
+    timed = encode_headers(first._replace(first=FirstPlace(3, 17, 1_700_000_000_000)))
+    assert timed[-1] == ("onceward-first", b"3-17-1700000000000")
+
+
 def test_our_headers_among_those_of_the_user_are_replaced() -> None:
     theirs = [(REQUEST_ID, b"forged"), (ATTEMPT, b"9"), (DEADLINE, b"1"), ("x", b"1")]
+    theirs += [(FIRST, b"0-0")]
     found = encode_headers(Envelope("r"), theirs)
     assert found == [("x", b"1"), (REQUEST_ID, b"r"), (ATTEMPT, b"1")]
 
@@ -135,6 +150,14 @@ BAD_HEADERS = {
     "a big-endian attempt": [(ATTEMPT, b"\x00\x00\x00\x01")],
     "a repeated attempt": [(ATTEMPT, b"1"), (ATTEMPT, b"2")],
     "a generation to reopen that is no number": [(REOPENS, b"all")],
+    "a first place that is a number": [(FIRST, b"17")],
+    "a first place of another topic": [(FIRST, b"payments-3-17")],
+    "a first place before all others": [(FIRST, b"3--1")],
+    "a first place with a time before the first": [(FIRST, b"3-17--2")],
+    "a first place with a line feed": [(FIRST, b"3-17\n")],
+    "a first place of a million digits": [(FIRST, b"3-" + b"9" * 1_000_000)],
+    "an empty first place": [(FIRST, b"")],
+    "a repeated first place": [(FIRST, b"3-17"), (FIRST, b"3-17")],
     "a deadline that is no number": [(DEADLINE, b"tomorrow")],
     "a negative deadline": [(DEADLINE, b"-1")],
     "an empty deadline": [(DEADLINE, b"")],
@@ -153,7 +176,7 @@ def test_a_malformed_header_is_an_invalid_message(headers: Headers) -> None:
     assert len(caught.value.reason) < 200
 
 
-@given(st.lists(st.tuples(st.sampled_from([REQUEST_ID, ATTEMPT, DEADLINE]), st.binary())))
+@given(st.lists(st.tuples(st.sampled_from([REQUEST_ID, ATTEMPT, DEADLINE, FIRST]), st.binary())))
 def test_any_bytes_in_our_headers_are_decoded_or_refused(headers: Headers) -> None:
     try:
         envelope = decode_headers(record(headers))

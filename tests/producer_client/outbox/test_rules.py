@@ -5,14 +5,17 @@ from dataclasses import replace
 import pytest
 
 from feedback.errors import RedisRefused
-from feedback.records.envelope import Envelope
+from feedback.records.envelope import Envelope, FirstPlace
+from feedback.records.stored_payload import StoredPayload
 from feedback.status import RefusalReason, State
 from feedback.statuses import Refused, Status
 from producer_client.client.wait_rules import WaitedRequest
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.cooldown import Cooldowns
+from producer_client.outbox.row import READ, columns_of, row_of
 from producer_client.outbox.row_pending import RowStep, step_after
 from producer_client.sending.resending import is_own_end
+from producer_client.submission import Prepared
 
 
 def refused(
@@ -39,6 +42,21 @@ def refused(
 )
 def test_what_follows_a_pending(what: Refused | RedisRefused | None, step: RowStep) -> None:
     assert step_after(what) is step
+
+
+@pytest.mark.parametrize(
+    ("reopens", "first"),
+    [(None, None), (2, None), (None, FirstPlace(3, 17)), (0, FirstPlace(3, 17, -1))],
+    ids=str,
+)
+def test_a_row_keeps_what_its_sending_says_beside_the_headers_of_its_user(
+    reopens: int | None, first: FirstPlace | None
+) -> None:
+    headers = (("traceparent", b"00-1"), ("x", b"\xff"))
+    payload = StoredPayload("payments", b"k", None, headers)
+    one = Prepared(Envelope("a", 2, 500, reopens, first), payload, "sha", named_by_caller=True)
+    written = {**columns_of(one, group="g"), "id": 1, "created_at": 2}
+    assert row_of([written[name] for name in READ]).request == one
 
 
 @pytest.mark.parametrize(

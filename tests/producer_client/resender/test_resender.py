@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from feedback.clock import epoch_ms
-from feedback.records.envelope import Record, decode_headers
+from feedback.records.envelope import FirstPlace, Record, decode_headers
 from feedback.settings.settings import Settings
 from feedback.status import RefusalReason, State
 from feedback.statuses import StatusWrite
@@ -48,6 +48,40 @@ def test_a_request_whose_worker_died_is_sent_again_as_it_was_soon_after(
     status = handle.status()
     assert (status.state, status.attempt) == (State.PENDING, 2)
     assert worker.store.kept_payload(handle.request_id) == handle.payload
+
+
+@pytest.mark.parametrize(
+    ("told", "first"),
+    [
+        ({}, FirstPlace(3, 17)),
+        ({"first": "3-5--1"}, FirstPlace(3, 5, -1)),
+        ({"first": ""}, FirstPlace(3, 17)),
+    ],
+    ids=str,
+)
+def test_a_resend_says_which_record_it_repeats_and_so_does_the_next_one(
+    client: Client,
+    worker: Worker,
+    records: Records,
+    settings: Settings,
+    told: dict[str, str],
+    first: FirstPlace,
+) -> None:
+    handle = client.send(b"v")
+    worker.tell(handle.request_id, State.ACCEPTED, worker="", partition="3", offset="17", **told)
+    with running(settings) as resender:
+        resender.sends(1)
+        # What the worker that reads it says, and dies.
+        worker.tell(
+            handle.request_id,
+            State.ACCEPTED,
+            worker="",
+            partition="3",
+            offset="18",
+            first=first.text,
+        )
+        resender.sends(2)
+    assert [decode_headers(one).first for one in records()] == [None, first, first]
 
 
 def test_what_a_live_worker_has_or_what_is_new_is_left_alone(

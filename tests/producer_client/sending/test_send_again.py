@@ -9,7 +9,7 @@ import pytest
 
 from feedback.clock import epoch_ms
 from feedback.errors import NotSent, PayloadMismatch, SendUnknown
-from feedback.records.envelope import Record, decode_headers
+from feedback.records.envelope import FirstPlace, Record, decode_headers
 from feedback.status import State
 from producer_client import Client
 from producer_client.sending.send_flow import SendFlow
@@ -31,6 +31,15 @@ def test_it_is_the_next_attempt_with_the_same_deadline(client: Client, records: 
     status = again.status()
     assert (status.state, status.attempt) == (State.PENDING, 2)
     assert status.deadline_at == first.deadline_at
+
+
+def test_a_client_that_sends_again_says_which_record_it_repeats(
+    client: Client, worker: Worker, records: Records
+) -> None:
+    client.send(b"v", request_id="r1")
+    worker.tell("r1", State.ACCEPTED, worker="", partition="3", offset="9", first="3-5--1")
+    client.send(b"v", request_id="r1")
+    assert [decode_headers(one).first for one in records()] == [None, FirstPlace(3, 5, -1)]
 
 
 @pytest.mark.parametrize(

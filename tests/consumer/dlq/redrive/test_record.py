@@ -17,7 +17,14 @@ from consumer.journal.redrive.redrive_rule import Redrivable
 from consumer.journal.redrive.reopening import replacement_id
 from consumer.journal.waiting import OwedRow
 from feedback.kafka.outgoing import Outgoing
-from feedback.records.envelope import Envelope, Headers, Record, decode_headers, payload_sha256
+from feedback.records.envelope import (
+    FIRST,
+    Envelope,
+    Headers,
+    Record,
+    decode_headers,
+    payload_sha256,
+)
 from tests.consumer.dlq.test_dialects import (
     CONNECT,
     KARAFKA,
@@ -77,6 +84,13 @@ def test_key_value_and_the_users_headers_go_back_untouched_with_one_attempt_more
     assert (found["ORIGINAL_OFFSET"], found["ORIGINAL_TIMESTAMP"]) == (b"17", b"50")
     left = {name for name in found if name.startswith("DLQ_")}
     assert left == {"DLQ_REDRIVE_COUNT", "DLQ_REDRIVE_ID", "DLQ_REDRIVE_BY"}
+
+
+def test_a_redrive_repeats_no_earlier_record() -> None:
+    resent = SENT._replace(headers=(*SENT.headers, (FIRST, b"3-5--1")))
+    back = sent(letter(resent), failed())
+    assert FIRST not in dict(back.headers)
+    assert decode_headers(SENT._replace(headers=back.headers)) == Envelope("a", 5, 900, 1)
 
 
 def test_a_second_redrive_counts_on_and_says_its_own_name_once() -> None:

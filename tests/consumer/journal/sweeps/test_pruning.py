@@ -16,6 +16,7 @@ from consumer.journal import (
 )
 from consumer.journal.sweeps.pruning import Lettered
 from feedback.clock import epoch_ms
+from feedback.records.envelope import FirstPlace
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import FAR, PAST, claim, finish, kinds, new_id
 
@@ -194,7 +195,23 @@ def test_what_redis_still_says_of_a_forgotten_request_makes_no_claim_that_a_swee
 
 
 @pytest.mark.parametrize(
-    "later", [{"offset": 18}, {"partition": 4}, {"topic": "refunds"}, {"sent_at": FAR}], ids=str
+    "later",
+    [
+        {"offset": 18},
+        {"partition": 4},
+        {"topic": "refunds"},
+        {"sent_at": FAR},
+        *(
+            {"offset": 99, "sent_at": None, "first": first}
+            for first in (
+                FirstPlace(3, 17),
+                FirstPlace(3, 18, -1),
+                FirstPlace(4, 17, -1),
+                FirstPlace(3, 17, FAR),
+            )
+        ),
+    ],
+    ids=str,
 )
 def test_what_was_not_forgotten_runs(
     journal: Journal, database: Database, later: dict[str, object]
@@ -211,6 +228,15 @@ def test_a_record_that_names_its_deadline_goes_by_that(
     name = ended(journal, database)
     journal.prune(DAY_MS, 10)
     assert kinds(journal.apply(Work(claims=[claim(name)]))) == [VerdictKind.RUN]
+
+
+def test_a_resend_is_judged_by_the_partition_of_its_first_record(
+    journal: Journal, database: Database
+) -> None:
+    name = ended(journal, database)
+    journal.prune(DAY_MS, 10)
+    again = claim(name, attempt=2, offset=99)._replace(partition=5, first=FirstPlace(3, 17, -1))
+    assert kinds(journal.apply(Work(claims=[again]))) == [VerdictKind.IN_DOUBT]
 
 
 def test_where_an_earlier_run_of_it_was_read_is_forgotten_as_well(

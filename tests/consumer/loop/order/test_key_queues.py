@@ -13,6 +13,7 @@ from consumer.handlers.delivery import Delivery
 from consumer.handlers.order_keys import order_key
 from consumer.loop import mapping
 from consumer.loop.order.key_queues import LOOK_AFTER_S, KeyQueues
+from feedback.records.envelope import FirstPlace
 from tests.consumer.loop.order.samples import asked, names
 
 LEAST_S, MOST_S = LOOK_AFTER_S
@@ -159,6 +160,19 @@ def test_what_is_sent_again_while_it_waits_keeps_the_deadline_of_its_record() ->
     assert (kept.envelope.attempt, kept.envelope.reopens) == (2, 3)
     assert (kept.envelope.deadline_at, kept.deadline_at) == (None, first.deadline_at)
     assert mapping.claim(kept).sent_at == first.record.timestamp_ms
+
+
+@pytest.mark.parametrize("later", [None, FirstPlace(3, 40)])
+def test_a_resend_that_waits_still_says_which_record_it_repeats_when_it_is_sent_again(
+    later: FirstPlace | None,
+) -> None:
+    queues = KeyQueues(10)
+    known, again = asked("a2", attempt=2), asked("a2", attempt=3)
+    known = known._replace(envelope=known.envelope._replace(first=FirstPlace(3, 5, -1)))
+    again = again._replace(envelope=again.envelope._replace(first=later))
+    admitted(queues, asked("a1"), known, again)
+    (kept,) = queues.waiting
+    assert (kept.envelope.attempt, kept.envelope.first) == (3, FirstPlace(3, 5, -1))
 
 
 def test_the_same_id_with_another_payload_waits_for_its_own_verdict() -> None:
