@@ -29,6 +29,7 @@ from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.settings.settings import Settings
 
+K = TypeVar("K")
 T = TypeVar("T")
 # The newest that are listed; all are counted.
 LISTED = 200
@@ -76,7 +77,8 @@ class _Refresh:
     # Counting 100,000 letters takes half a second, and so may the look for later requests of the
     # same keys. The page says when it was.
     views: dict[LetterChoice, LetterView] = field(default_factory=dict)
-    later: dict[LetterChoice, Known[SucceededLater]] = field(default_factory=dict)
+    # By the open letters that are listed.
+    later: dict[tuple[str, ...], Known[SucceededLater]] = field(default_factory=dict)
 
 
 class LetterBoards:
@@ -149,16 +151,17 @@ class LetterBoard:
     def _chosen(
         self, done: _Refresh, choice: LetterChoice
     ) -> tuple[LetterView, Known[SucceededLater]]:
-        view, later = done.views.get(choice), done.later.get(choice)
+        view = done.views.get(choice)
         if view is None:
             view = self._index.view(choice, most=LISTED, bars=BARS)
+        open_ones = tuple(one.request_id for one in view.newest if _is_open_here(one))
+        later = done.later.get(open_ones)
         if later is None:
-            open_ones = [one.request_id for one in view.newest if _is_open_here(one)]
             later = read(lambda: asked_anew(self._settings, open_ones))
         with self._lock:
             _keep(done.views, choice, view)
             if not later.why:
-                _keep(done.later, choice, later)
+                _keep(done.later, open_ones, later)
         return view, later
 
     def _refreshed(self) -> Known[_Refresh]:
@@ -213,10 +216,10 @@ class LetterBoard:
         return done
 
 
-def _keep(kept: dict[LetterChoice, T], choice: LetterChoice, found: T) -> None:
+def _keep(kept: dict[K, T], key: K, found: T) -> None:
     """Keep what was found, as the newest of `MOST_VIEWS`."""
-    kept.pop(choice, None)
-    kept[choice] = found
+    kept.pop(key, None)
+    kept[key] = found
     while len(kept) > MOST_VIEWS:
         del kept[next(iter(kept))]
 
