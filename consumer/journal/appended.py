@@ -30,8 +30,8 @@ class AppendMark(NamedTuple):
 
 def append_mark(connection: Connection) -> AppendMark:
     """Return that of now."""
-    number_of_run, number_of_action = connection.execute(_MARK).one()
-    return AppendMark(number_of_run, number_of_action)
+    found = connection.execute(_MARK).one()
+    return AppendMark(found[0], found[1])
 
 
 def changed_between(
@@ -55,7 +55,7 @@ def changed_between(
     return frozenset(connection.execute(_CHANGED, given).scalars())
 
 
-_MARK = select(
+_MARK: Select[Any] = select(
     *(func.coalesce(select(func.max(table.c.id)).scalar_subquery(), 0) for table in (run, action))
 )
 

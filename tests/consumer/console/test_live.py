@@ -69,6 +69,22 @@ def test_the_page_is_sent_as_it_reads_now_and_nothing_else_of_it(
     assert "<script" not in text_of(console.get("/audit"))
 
 
+def test_a_stream_waits_for_the_moment_of_all(
+    settings: Settings, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    def until_next_s(now_s: float) -> float:
+        asked.append(now_s)
+        return 0.01
+
+    monkeypatch.setattr(live, "_until_next_s", until_next_s)
+    with following(opened(settings), "/workers") as events:
+        for _ in range(3):
+            next(events)
+    assert len(asked) >= 3
+
+
 def test_open_pages_share_a_reading_and_a_person_who_opens_one_sees_a_new_one(
     settings: Settings, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
