@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from feedback.clock import monotonic_s
 from feedback.errors import OncewardError
 
 T = TypeVar("T")
@@ -53,3 +55,36 @@ class Readers:
     def close(self) -> None:
         """Begin no more; do not wait for those at work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class SharedReading(Generic[T]):
+    """A reading that open pages share, so that a second one costs no server anything.
+
+    Any thread may call it.
+    """
+
+    def __init__(self, reader: Callable[[], T]) -> None:
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._last: Future[T] | None = None
+        self._begun_at_s = 0.0
+
+    def of(self, *, within_s: float) -> T:
+        """Return what the reader returns, or raise as it raises.
+
+        Args:
+            within_s: take a reading that another thread has begun so short a time ago; 0 for none.
+        """
+        with self._lock:
+            now_s = monotonic_s()
+            taken = self._last if now_s - self._begun_at_s < within_s else None
+            if taken is None:
+                own: Future[T] = Future()
+                self._last, self._begun_at_s = own, now_s
+        if taken is not None:
+            return taken.result()
+        try:
+            own.set_result(self._reader())
+        except BaseException as error:  # whoever waits for it hears it, too
+            own.set_exception(error)
+        return own.result()

@@ -2,6 +2,10 @@
 
 A thread reads them when somebody looks and the last reading is old, and pages show that one and its
 time. It rests twenty times as long as it has read, so that workers keep their processors.
+
+The page Now wants a number alone. What the page Dead letters shows of a choice is looked up when
+somebody opens it, and kept for as long as no letter changes; by the thread where somebody has
+opened the page of all since the last reading.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from consumer.console.facts import Known, read
 from consumer.console.letter_choice import EVERYTHING, LetterChoice
@@ -24,13 +29,29 @@ from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.settings.settings import Settings
 
+K = TypeVar("K")
+T = TypeVar("T")
 # The newest that are listed; all are counted.
 LISTED = 200
 BARS = 60
 OLD_S = 10.0
 RESTS = 20
 FIRST_WAIT_S = 5.0
-MOST_VIEWS = 50
+MOST_VIEWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLetters:
+    """All letters of one reading.
+
+    Attributes:
+        shown: how many may need a decision.
+        at: when the reading was begun.
+    """
+
+    shown: int
+    unfinished: list[UnfinishedRedrive]
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +61,24 @@ class Board:
     Attributes:
         later: the successes after the open letters that are listed.
         at: when the reading was begun.
-        seconds: how long it took.
     """
 
     view: LetterView
     later: Known[SucceededLater]
     unfinished: list[UnfinishedRedrive]
     at: int
-    seconds: float
-
-
-_Chosen = tuple[LetterView, Known[SucceededLater]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Refresh:
-    unfinished: list[UnfinishedRedrive]
-    at: int
-    seconds: float
+    letters: OpenLetters
+    # Of the index, whose letters have not changed between two readings with the same one.
+    version: int
     # Counting 100,000 letters takes half a second, and so may the look for later requests of the
     # same keys. The page says when it was.
-    views: dict[LetterChoice, _Chosen] = field(default_factory=dict)
+    views: dict[LetterChoice, LetterView] = field(default_factory=dict)
+    # By the open letters that are listed.
+    later: dict[tuple[str, ...], Known[SucceededLater]] = field(default_factory=dict)
 
 
 class LetterBoards:
@@ -76,6 +94,10 @@ class LetterBoards:
     def look(self, choice: LetterChoice = EVERYTHING) -> Known[Board]:
         """Return the letters of a choice, whose topic the settings name; see `LetterBoard`."""
         return self._boards[choice.dlq].look(choice)
+
+    def count(self, dlq: str = "") -> Known[OpenLetters]:
+        """Return how many letters of a topic may need a decision; see `LetterBoard`."""
+        return self._boards[dlq].count()
 
     def close(self) -> None:
         """Begin no further reading."""
@@ -100,6 +122,13 @@ class LetterBoard:
         self._last: Known[_Refresh] | None = None
         self._old_at_s = self._stale_at_s = 0.0
         self._under_way: Future[None] | None = None
+        # Whether somebody has opened the page of all since the last reading.
+        self._is_opened = False
+
+    def count(self) -> Known[OpenLetters]:
+        """Return how many letters may need a decision by the last reading; see `look`."""
+        last = self._refreshed()
+        return Known(None, last.why) if last.value is None else Known(last.value.letters)
 
     def look(self, choice: LetterChoice = EVERYTHING) -> Known[Board]:
         """Return the letters of the last reading; begin a new one where that is old.
@@ -110,26 +139,30 @@ class LetterBoard:
         last = self._refreshed()
         if last.value is None:
             return Known(None, last.why)
-        done = last.value
-        view, later = self._chosen(done, choice)
-        return Known(Board(view, later, done.unfinished, done.at, done.seconds))
+        letters = last.value.letters
+        self._is_opened |= choice == self._all
+        view, later = self._chosen(last.value, choice)
+        return Known(Board(view, later, letters.unfinished, letters.at))
 
     def close(self) -> None:
         """Begin no further reading; one at work ends with the process."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _chosen(self, done: _Refresh, choice: LetterChoice) -> _Chosen:
-        found = done.views.get(choice)
-        if found is None:
-            found = self._looked(choice)
-            if not found[1].why and len(done.views) < MOST_VIEWS:
-                done.views[choice] = found
-        return found
-
-    def _looked(self, choice: LetterChoice) -> _Chosen:
-        view = self._index.view(choice, most=LISTED, bars=BARS)
-        open_ones = [one.request_id for one in view.newest if _is_open_here(one)]
-        return view, read(lambda: asked_anew(self._settings, open_ones))
+    def _chosen(
+        self, done: _Refresh, choice: LetterChoice
+    ) -> tuple[LetterView, Known[SucceededLater]]:
+        view = done.views.get(choice)
+        if view is None:
+            view = self._index.view(choice, most=LISTED, bars=BARS)
+        open_ones = tuple(one.request_id for one in view.newest if _is_open_here(one))
+        later = done.later.get(open_ones)
+        if later is None:
+            later = read(lambda: asked_anew(self._settings, open_ones))
+        with self._lock:
+            _keep(done.views, choice, view)
+            if not later.why:
+                _keep(done.later, open_ones, later)
+        return view, later
 
     def _refreshed(self) -> Known[_Refresh]:
         with self._lock:
@@ -155,24 +188,40 @@ class LetterBoard:
             ended.result()
 
     def _read(self) -> None:
+        begun_s = monotonic_s()
         found = read(self._refresh)
         with self._lock:
-            read_s = found.value.seconds if found.value else 0.0
+            now_s = monotonic_s()
+            read_s = now_s - begun_s if found.value else 0.0
             rest_s = max(OLD_S, RESTS * read_s)
-            self._last, self._old_at_s = found, monotonic_s() + rest_s
+            self._last, self._old_at_s = found, now_s + rest_s
             self._stale_at_s = self._old_at_s + rest_s
 
     def _refresh(self) -> _Refresh:
-        at, begun_s = epoch_ms(), monotonic_s()
+        at = epoch_ms()
         with (
             journaled_letters(self._settings, dlqs=self._dlqs) as reader,
             Lookup.from_settings(self._settings) as lookup,
         ):
             self._index.refresh(reader, LetterStates(lookup))
-        everything = self._looked(self._all)
-        unfinished = unfinished_of(self._settings)
-        views = {} if everything[1].why else {self._all: everything}
-        return _Refresh(unfinished, at, monotonic_s() - begun_s, views)
+        letters = OpenLetters(self._index.count(), unfinished_of(self._settings), at)
+        done = _Refresh(letters, self._index.version)
+        before = self._last.value if self._last is not None else None
+        if before is not None and before.version == done.version:
+            with self._lock:
+                done.views.update(before.views)
+        is_opened, self._is_opened = self._is_opened, False
+        if is_opened:
+            self._chosen(done, self._all)
+        return done
+
+
+def _keep(kept: dict[K, T], key: K, found: T) -> None:
+    """Keep what was found, as the newest of `MOST_VIEWS`."""
+    kept.pop(key, None)
+    kept[key] = found
+    while len(kept) > MOST_VIEWS:
+        del kept[next(iter(kept))]
 
 
 def _is_open_here(one: IndexedLetter) -> bool:

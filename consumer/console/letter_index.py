@@ -1,8 +1,12 @@
 """The dead letters of a group in a table on disk, read from Kafka once each.
 
 Kafka has no index: to count 100,000 letters is to read them all. The table remembers how far it has
-read, so that a refresh reads the new ones alone. The journal is asked again for the state of each
-letter that is not settled for good.
+read, so that a refresh reads the new ones alone.
+
+To ask the journal for the states of 100,000 letters takes seconds. So a refresh asks for those that
+are new, of requests that runs or people have changed since (`consumer.journal.appended`), in a
+state that goes on by itself, or among the newest. What no mark tells of, such as a row that was
+pruned, is found by going round: each refresh asks for `ROUND` letters more, until all had a turn.
 
 The table is a temporary one of this process; if that dies, the next process begins anew.
 """
@@ -11,7 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,31 +23,53 @@ from consumer.console.letter_choice import CONDITIONS, LetterChoice
 from consumer.dlq.dates import Stretch
 from consumer.dlq.letter import Dialect, Failure, Letter
 from consumer.dlq.letter_reader import LetterReader
-from consumer.dlq.letter_state import UNSETTLED, LetterState, LetterStates
+from consumer.dlq.letter_state import UNSETTLED, LetterStanding, LetterState, LetterStates
 from consumer.dlq.tally import Bar, Histogram, message_kind
+from consumer.journal.appended import AppendMark
 from feedback.kafka.scan import OffsetSpans, resumed
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.records.failure_headers import DLQ_REDRIVE_ID
 
-CACHE_KIB = 8_192
+CACHE_KIB = 2_048
 STATES_AT_ONCE = 1000
+# Letters of which a refresh asks in their turn, and the newest, of which it always asks.
+ROUND = 2000
+NEWEST = 200
 MOST_OF_A_GROUP = 10
 MESSAGE_CHARS = 400
 MINUTE_MS = 60_000
 # Nothing follows these: a newer failure of the request has a letter of its own.
 SETTLED = (LetterState.REPAIRED, LetterState.EXPIRED, LetterState.OLDER)
+# They change by themselves: a run ends, a deadline is over.
+GOES_ON = (LetterState.RUNNING, LetterState.UNSENT, LetterState.IN_DOUBT)
 
+_COLUMNS = ", ".join(CONDITIONS.values())
+# Whether a refresh asks for a letter, whatever else holds.
+_IS_KNOWN, _IS_NEW, _MAY_BEGIN = range(3)
 _TABLE = """
 CREATE TABLE letter (
     request_id TEXT, attempts INT, writing TEXT, dlq TEXT, partition INT, "offset" INT, topic TEXT,
     dialect TEXT, reason TEXT, class TEXT, message TEXT, kind TEXT, failed_at INT, failed_in TEXT,
-    sent_by TEXT, state TEXT, ours TEXT,
+    sent_by TEXT, state TEXT, ours TEXT, asks INT,
     PRIMARY KEY (request_id, attempts, writing)
 ) WITHOUT ROWID"""
+# The letters of which a refresh asks.
+_WANTED = """
+CREATE TABLE wanted (
+    request_id TEXT, attempts INT, writing TEXT, PRIMARY KEY (request_id, attempts, writing)
+) WITHOUT ROWID"""
+# The letters of a view, counted by all conditions at once.
+_TALLY = f"CREATE TABLE tally ({_COLUMNS}, letters INT, oldest_ms INT, newest_ms INT)"
+_INDEXES = (
+    # All that is counted: so a view reads neither the letters nor their messages.
+    f"CREATE INDEX by_time ON letter (state, failed_at, {_COLUMNS})",
+    'CREATE INDEX by_place ON letter (dlq, partition, "offset")',
+    f"CREATE INDEX by_asks ON letter (asks) WHERE asks <> {_IS_KNOWN}",
+)
 # A letter that was written twice is one, and goes with its last copy.
 _INSERT = f"""
-INSERT INTO letter VALUES ({", ".join("?" * 17)}) ON CONFLICT DO UPDATE SET
+INSERT INTO letter VALUES ({", ".join("?" * 18)}) ON CONFLICT DO UPDATE SET
     dlq = excluded.dlq, partition = excluded.partition, "offset" = excluded."offset"
 """
 
@@ -91,18 +117,22 @@ class LetterIndex:
     Attributes:
         group: whose journal says the states.
         positions: the next offset to read of each partition.
+        version: a higher number with each change of the table.
     """
 
     group: str
     positions: dict[Partition, int] = field(default_factory=dict)
+    version: int = 0
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        for statement in (f"PRAGMA cache_size = -{CACHE_KIB}", "PRAGMA synchronous = OFF", _TABLE):
+        pragmas = (f"PRAGMA cache_size = -{CACHE_KIB}", "PRAGMA synchronous = OFF")
+        for statement in (*pragmas, _TABLE, _WANTED, _TALLY, *_INDEXES):
             self._database.execute(statement)
-        self._database.execute("CREATE INDEX by_time ON letter (state, failed_at)")
-        self._database.execute('CREATE INDEX by_place ON letter (dlq, partition, "offset")')
+        # Of the last two refreshes: a transaction that ends late may have the lower number.
+        self._marks: list[AppendMark] = []
+        self._behind = _FIRST
 
     def refresh(self, reader: LetterReader, states: LetterStates) -> None:
         """Read the letters since the last time, and the states of those that may change.
@@ -110,21 +140,35 @@ class LetterIndex:
         Raises:
             NotAvailable: Kafka or the journal is away; a later refresh goes on from there.
         """
+        # Before anything is read: what is changed meanwhile is found by the next refresh.
+        mark = states.append_mark()
         spans = reader.spans()
         self._forget(spans)
         for page in reader.pages(resumed(spans, self.positions)):
             self._write(_INSERT, (_columns(one, self.group) for one in page.letters))
             self.positions |= page.positions
-        for names, stood, letters in self._unsettled():
+        changed = states.changed_between(self._marks[0], mark) if self._marks else None
+        turn = self._want(changed, states.unsent())
+        for names, stood, letters in self._wanted():
             found = zip(states.of(letters), stood, names, strict=True)
             # Of many letters few change: a write for each would cost as much as the journal's look.
-            changed = [
-                (one.state.value, one.ours, *name)
+            changes = [
+                (*now, *name)
                 for one, before, name in found
-                if (one.state.value, one.ours) != before
+                if (now := _stands(one, before[-1])) != before
             ]
-            if changed:
-                self._write(_UPDATE, changed)
+            if changes:
+                self._write(_UPDATE, changes)
+        self._marks = [*self._marks[-1:], mark]
+        self._behind = turn
+
+    def count(self) -> int:
+        """Return how many letters may need a decision."""
+        with self._lock:
+            (count,) = self._database.execute(
+                f"SELECT count(*) FROM letter WHERE state IN ({_UNSETTLED})"
+            ).fetchone()
+        return int(count)
 
     def view(self, choice: LetterChoice, *, most: int, bars: int) -> LetterView:
         """Return the letters of a choice.
@@ -136,21 +180,25 @@ class LetterIndex:
         conditions = [_condition(*one) for one in choice.conditions]
         where = " AND ".join([*conditions, *_bounds(choice.stretch)] or ["1"])
         given: dict[str, Any] = dict(choice.conditions) | choice.stretch._asdict()
-        open_ones = ", ".join(f"'{one.value}'" for one in sorted(UNSETTLED))
-        shown = f"state IN ({open_ones}) AND {where}"
+        shown = f"state IN ({_UNSETTLED}) AND {where}"
         with self._lock:
             ask = self._database.execute
             states = dict(
                 ask(f"SELECT state, count(*) FROM letter WHERE {where} GROUP BY 1", given)
             )
+            ask("DELETE FROM tally")
+            ask(
+                f"INSERT INTO tally SELECT {_COLUMNS}, count(*), min(failed_at), max(failed_at) "
+                f"FROM letter WHERE {shown} GROUP BY {_COLUMNS}",
+                given,
+            )
             count, oldest_ms, newest_ms = ask(
-                f"SELECT count(*), min(failed_at), max(failed_at) FROM letter WHERE {shown}", given
+                "SELECT coalesce(sum(letters), 0), min(oldest_ms), max(newest_ms) FROM tally"
             ).fetchone()
             counted = {
                 name: ask(
-                    f"SELECT {column}, count(*), count(*) OVER () FROM letter WHERE {shown} "
-                    f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_OF_A_GROUP}",
-                    given,
+                    f"SELECT {column}, sum(letters), count(*) OVER () FROM tally "
+                    f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_OF_A_GROUP}"
                 ).fetchall()
                 for name, column in CONDITIONS.items()
             }
@@ -192,38 +240,90 @@ class LetterIndex:
             else:
                 self._write(_DELETE, [(*place, span.begin)])
 
-    def _unsettled(self) -> Iterator[tuple[list[_Name], list[_Stood], list[Letter]]]:
-        """Yield letters that may change: their names, and how they stood at the last look."""
-        behind: _Name = ("", -1, "")
-        settled = ", ".join(f"'{one.value}'" for one in SETTLED)
+    def _want(self, changed: Collection[str] | None, unsent: Collection[str]) -> _Name:
+        """Note of which letters this refresh asks.
+
+        Args:
+            changed: by their requests; None where any may be.
+
+        Returns:
+            The name behind which the next turn begins.
+        """
+        with self._lock, self._database:
+            ask = self._database.execute
+            ask("BEGIN")
+            ask("DELETE FROM wanted")
+            if changed is None:
+                ask(f"{_WANT} WHERE state NOT IN ({_SETTLED})")
+                return _FIRST
+            # Sent back, it may get a row by a first run, which leaves no mark.
+            self._database.executemany(
+                f"UPDATE letter SET asks = {_MAY_BEGIN} WHERE request_id = ? AND state = ?",
+                ((name, LetterState.UNKNOWN.value) for name in changed),
+            )
+            ask(f"{_WANT} WHERE asks <> {_IS_KNOWN}")
+            ask(f"{_WANT} WHERE state IN ({_named(GOES_ON)})")
+            for state in UNSETTLED:
+                ask(f"{_WANT} WHERE state = ? ORDER BY failed_at DESC LIMIT {NEWEST}", [state])
+            self._database.executemany(
+                f"{_WANT} WHERE request_id = ? AND state NOT IN ({_SETTLED})",
+                ((name,) for name in {*changed, *unsent}),
+            )
+            turn = ask(
+                f"SELECT request_id, attempts, writing FROM letter WHERE state NOT IN ({_SETTLED}) "
+                f"AND (request_id, attempts, writing) > (?, ?, ?) ORDER BY 1, 2, 3 LIMIT {ROUND}",
+                self._behind,
+            ).fetchall()
+            self._database.executemany("INSERT OR IGNORE INTO wanted VALUES (?, ?, ?)", turn)
+        return turn[-1] if len(turn) == ROUND else _FIRST
+
+    def _wanted(self) -> Iterator[tuple[list[_Name], list[_Stood], list[Letter]]]:
+        """Yield the letters that are asked of: their names, and how they stood before."""
+        behind = _FIRST
         while True:
             with self._lock:
                 rows = self._database.execute(
                     "SELECT request_id, attempts, writing, dlq, dialect, failed_at, failed_in, "
-                    f"sent_by, state, ours FROM letter WHERE state NOT IN ({settled}) "
-                    "AND (request_id, attempts, writing) > (?, ?, ?) "
+                    "sent_by, state, ours, asks "
+                    "FROM wanted CROSS JOIN letter USING (request_id, attempts, writing) "
+                    "WHERE (request_id, attempts, writing) > (?, ?, ?) "
                     f"ORDER BY 1, 2, 3 LIMIT {STATES_AT_ONCE}",
                     behind,
                 ).fetchall()
             if not rows:
                 return
             behind = rows[-1][:3]
-            letters = [_letter(*row[:2], *row[3:-2]) for row in rows]
-            yield [row[:3] for row in rows], [row[-2:] for row in rows], letters
+            letters = [_letter(*row[:2], *row[3:-3]) for row in rows]
+            yield [row[:3] for row in rows], [row[-3:] for row in rows], letters
 
     def _write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         # Left by an error it is rolled back, else committed.
         with self._lock, self._database:
             self._database.execute("BEGIN")
-            self._database.executemany(statement, rows)
+            written = self._database.executemany(statement, rows).rowcount
+            self.version += written > 0
+
+
+def _stands(found: LetterStanding, asked: int) -> _Stood:
+    may_begin = asked == _MAY_BEGIN and found.state is LetterState.UNKNOWN
+    return found.state.value, found.ours, _MAY_BEGIN if may_begin else _IS_KNOWN
+
+
+def _named(states: Collection[LetterState]) -> str:
+    return ", ".join(f"'{one.value}'" for one in sorted(states))
 
 
 # Request id, attempts and writing.
 _Name = tuple[str, int, str]
-# State and `ours`.
-_Stood = tuple[str, str | None]
+# Behind it are all.
+_FIRST: _Name = ("", -2, "")
+# State and `ours`, and whether the next refresh asks for it.
+_Stood = tuple[str, str | None, int]
+_SETTLED, _UNSETTLED = _named(SETTLED), _named(UNSETTLED)
+_WANT = "INSERT OR IGNORE INTO wanted SELECT request_id, attempts, writing FROM letter"
 _UPDATE = (
-    "UPDATE letter SET state = ?, ours = ? WHERE request_id = ? AND attempts = ? AND writing = ?"
+    "UPDATE letter SET state = ?, ours = ?, asks = ? "
+    "WHERE request_id = ? AND attempts = ? AND writing = ?"
 )
 _DELETE = 'DELETE FROM letter WHERE dlq = ? AND partition = ? AND "offset" < ?'
 # Of a letter that counts no attempts.
@@ -268,6 +368,7 @@ def _columns(letter: Letter, group: str) -> tuple[Any, ...]:
         None if letter.sent_by is None else _text(letter.sent_by),
         LetterState.UNKNOWN.value,
         None,
+        _IS_NEW,
     )
 
 

@@ -1,7 +1,8 @@
 """Pages that stay up to date: asked for server-sent events, an address sends its content anew.
 
 A stream is a look again and again, with the same rules: each time the person is recognised anew.
-Whoever may not look any more hears that the stream is over.
+Whoever may not look any more hears that the stream is over. All streams look at the same moments,
+so that pages can share a reading.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from feedback.clock import monotonic_s
 from feedback.errors import OncewardError
 
 EVENTS = "text/event-stream"
@@ -64,7 +66,7 @@ class LiveStreams:
         self._open += 1
         try:
             # A browser asks again by itself where only the process has ended.
-            while not await self._ends_within(EVERY_S):
+            while not await self._ends_within(_until_next_s(monotonic_s())):
                 part = await run_in_threadpool(_part, look)
                 if part is None:
                     yield b"event: over\ndata:\n\n"
@@ -79,6 +81,17 @@ class LiveStreams:
                 return await self._ending.wait()
         except TimeoutError:
             return False
+
+
+def _until_next_s(now_s: float) -> float:
+    """Return how long it is until the next moment, which is not within half of `EVERY_S`. Pure.
+
+    A timer may end a little early: the moment that it was for is not another one.
+
+    >>> [_until_next_s(now_s) for now_s in (30.0, 31.0, 32.0, 32.75, 33.25)]
+    [3.0, 2.0, 4.0, 3.25, 2.75]
+    """
+    return (round(now_s / EVERY_S) + 1) * EVERY_S - now_s
 
 
 def _part(look: Look) -> bytes | None:

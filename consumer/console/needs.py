@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from consumer.console.audit_days import AuditDay
 from consumer.console.facts import Known
-from consumer.console.letter_board import Board
+from consumer.console.letter_board import OpenLetters
 from consumer.console.owed import OwedLate
 from consumer.dlq.unfinished import unfinished_words
 from consumer.features.pausing.paused import GUARD
@@ -49,11 +49,11 @@ class Overview:
 
     workers: Known[WorkersFound]
     doubts: Known[tuple[int, UnsweptFound]]
-    letters: Known[Board]
+    letters: Known[OpenLetters]
     owed: Known[list[OwedLate]]
     pauses: Known[list[PauseRow]]
     days: Known[list[AuditDay]]
-    others: Mapping[str, Known[Board]] = field(default_factory=dict)
+    others: Mapping[str, Known[OpenLetters]] = field(default_factory=dict)
 
 
 # An audit of yesterday that runs this morning is in time.
@@ -125,25 +125,25 @@ def _of_doubts(fact: Known[tuple[int, UnsweptFound]]) -> Iterator[Need]:
         yield Need(f"{said}, and no worker is alive to settle them", "doubts")
 
 
-def _of_letters(fact: Known[Board]) -> Iterator[Need]:
+def _of_letters(fact: Known[OpenLetters]) -> Iterator[Need]:
     yield from _unknown(fact, "dead letters are", "letters")
     if fact.value is None:
         return
-    board = fact.value
-    yield from _undecided(board, "letters")
-    for one in board.unfinished:
+    letters = fact.value
+    yield from _undecided(letters, "letters")
+    for one in letters.unfinished:
         yield Need(unfinished_words(one), f"redrives/{quote(one.redrive_id, safe='')}")
 
 
-def _of_others(dlq: str, fact: Known[Board]) -> Iterator[Need]:
+def _of_others(dlq: str, fact: Known[OpenLetters]) -> Iterator[Need]:
     page = f"letters?dlq={quote(dlq, safe='')}"
     yield from _unknown(fact, f"dead letters in {dlq} are", page)
     if fact.value is not None:
         yield from _undecided(fact.value, page, f" in {dlq}")
 
 
-def _undecided(board: Board, page: str, where: str = "") -> Iterator[Need]:
-    shown = board.view.shown
+def _undecided(letters: OpenLetters, page: str, where: str = "") -> Iterator[Need]:
+    shown = letters.shown
     if shown:
         verb = "needs" if shown == 1 else "need"
         yield Need(f"{counted(shown, 'dead letter')}{where} {verb} a decision", page)

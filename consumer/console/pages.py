@@ -11,16 +11,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from consumer.console import state_diagram
+from consumer.console import live, state_diagram
 from consumer.console.audit_days import audit_days, report_file
-from consumer.console.facts import Readers, flat
+from consumer.console.facts import Readers, SharedReading, flat
 from consumer.console.fields import is_number
 from consumer.console.letter_board import LetterBoards
-from consumer.console.letter_choice import LetterChoice
 from consumer.console.letter_page import DeadLetterPage
 from consumer.console.needs import Overview, guarded_topics, last_judged, needs_of
 from consumer.console.owed import owed_late
-from consumer.console.rendering import Page, Templates
+from consumer.console.rendering import Page, Templates, is_part
 from consumer.console.sources import all_of, source_of
 from consumer.dlq.dates import moment_ms
 from consumer.dlq.decoded import decoded, header_text
@@ -69,6 +68,8 @@ class ConsolePages:
         self._readers = Readers()
         self._letters = LetterBoards(settings)
         self._letter_page = DeadLetterPage(settings.console, templates, self._letters)
+        self._overview = SharedReading(self._overviewed)
+        self._workers = SharedReading(lambda: workers_of(settings))
 
     def routes(self) -> Iterator[tuple[str, Page]]:
         """Yield the path of each page, and the page."""
@@ -90,20 +91,7 @@ class ConsolePages:
 
     def now(self, request: Request) -> Response:
         """Show the verdict, and the tasks of a person."""
-        settings = self._settings
-        begin = self._readers.begin
-        workers, doubts, owed, pauses, days = (
-            begin(lambda: workers_of(settings)),
-            begin(lambda: count_open_doubts(settings)),
-            begin(lambda: owed_late(settings)),
-            begin(self._pauses),
-            begin(lambda: audit_days(settings.audit)),
-        )
-        dlqs = settings.console.dead_letter_topics
-        others = {one: begin(partial(self._letters.look, LetterChoice(dlq=one))) for one in dlqs}
-        letters = self._letters.look()
-        theirs = {one: flat(look()) for one, look in others.items()}
-        seen = Overview(workers(), doubts(), letters, owed(), pauses(), days(), theirs)
+        seen = self._overview.of(within_s=_shared_s(request))
         return self._page(
             request,
             "now",
@@ -116,7 +104,8 @@ class ConsolePages:
 
     def workers(self, request: Request) -> Response:
         """Show each worker and its slots, and the claims that dead ones have left."""
-        return self._page(request, "workers", page="workers", found=workers_of(self._settings))
+        found = self._workers.of(within_s=_shared_s(request))
+        return self._page(request, "workers", page="workers", found=found)
 
     def requests(self, request: Request) -> Response:
         """Search requests."""
@@ -269,6 +258,22 @@ class ConsolePages:
         headers = {"Content-Security-Policy": REPORT_POLICY}
         return FileResponse(path, media_type="text/html", headers=headers)
 
+    def _overviewed(self) -> Overview:
+        settings = self._settings
+        begin = self._readers.begin
+        workers, doubts, owed, pauses, days = (
+            begin(lambda: workers_of(settings)),
+            begin(lambda: count_open_doubts(settings)),
+            begin(lambda: owed_late(settings)),
+            begin(self._pauses),
+            begin(lambda: audit_days(settings.audit)),
+        )
+        dlqs = settings.console.dead_letter_topics
+        others = {one: begin(partial(self._letters.count, one)) for one in dlqs}
+        letters = self._letters.count()
+        theirs = {one: flat(look()) for one, look in others.items()}
+        return Overview(workers(), doubts(), letters, owed(), pauses(), days(), theirs)
+
     def _loads(self) -> LoadsFound:
         with closing(TopicLoads.from_settings(self._settings)) as loads:
             return loads.find()
@@ -276,6 +281,14 @@ class ConsolePages:
     def _pauses(self) -> Any:
         with closing(Pauses.from_settings(self._settings)) as pauses:
             return pauses.paused()
+
+
+def _shared_s(request: Request) -> float:
+    """Return how old a reading of another open page may be; a person who opens one sees a new one.
+
+    Streams look at the same moments. What a person has just done was done before the next of them.
+    """
+    return live.EVERY_S / 2 if is_part(request) else 0.0
 
 
 _ASKED = ("id", "key", "topic", "state", "code", "since", "until")

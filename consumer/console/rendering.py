@@ -66,7 +66,7 @@ class Templates:
         person: Person | None = getattr(request.state, "person", None)
         roles = person.roles if person is not None else frozenset()
         shared = {
-            "layout": "content.html" if hasattr(request.state, "is_part") else "base.html",
+            "layout": "content.html" if is_part(request) else "base.html",
             "is_live": getattr(request.state, "is_live", False),
             "menu": MENU if person is not None else (),
             "page": page,
@@ -79,6 +79,11 @@ class Templates:
         }
         text = self._environment.get_template(f"{name}.html").render(**shared | facts)
         return HTMLResponse(text, status)
+
+
+def is_part(request: Request) -> bool:
+    """Whether the content alone is asked for, by the stream of an open page."""
+    return bool(getattr(request.state, "is_part", False))
 
 
 def _environment() -> Environment:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from consumer.dlq.letter import Dialect, Letter
 from consumer.journal.actions import Action
+from consumer.journal.appended import AppendMark
 from consumer.journal.lookup import Lookup
 from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive.other_system import is_beside, is_closed_beside
@@ -142,11 +143,24 @@ class LetterStates:
         self._lookup = lookup
         self._unsent: frozenset[str] | None = None
 
-    def of(self, letters: Sequence[Letter]) -> list[LetterStanding]:
-        """Return the state of each."""
+    def unsent(self) -> frozenset[str]:
+        """Return the requests that unfinished redrives may not have sent, by the first look."""
         if self._unsent is None:
             unfinished = self._lookup.unfinished()
             self._unsent = frozenset(name for one in unfinished for name in one.requests)
+        return self._unsent
+
+    def append_mark(self) -> AppendMark:
+        """See `Lookup`."""
+        return self._lookup.append_mark()
+
+    def changed_between(self, since: AppendMark, until: AppendMark) -> frozenset[str] | None:
+        """See `Lookup`."""
+        return self._lookup.changed_between(since, until)
+
+    def of(self, letters: Sequence[Letter]) -> list[LetterStanding]:
+        """Return the state of each."""
+        unsent = self.unsent()
         ids, group = {one.request_id for one in letters}, self._lookup.group
         others = {one.request_id for one in letters if not one.is_of(group)}
         rows, now = self._lookup.rows(ids)
@@ -159,7 +173,7 @@ class LetterStates:
                 actions.get(one.request_id, ()),
                 group=group,
                 now=now,
-                is_unsent=one.request_id in self._unsent,
+                is_unsent=one.request_id in unsent,
             )
             for one in letters
         ]

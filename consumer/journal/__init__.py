@@ -19,7 +19,7 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
 - `open_requests`: those about which something is still to be done, apart from all that have ended.
 - `topic_load`: how many requests of a topic are claimed, and how many wait for their next run.
 - `lookup`, `searching`: reading for a person: rows, their history, the actions of people
-  (`actions`).
+  (`actions`). `appended`: which requests were changed since a moment.
 - `pacing`: how often a slow query runs, and how far back it looks.
 - `doubts`: the open doubts, how many, and since when. `topic_load`: what of a topic is claimed.
 - `workers`: the leases of a group, and the claims that a dead worker has left.

@@ -9,6 +9,7 @@ from sqlalchemy import and_, select
 
 from consumer.journal import history
 from consumer.journal.actions import Action, actions_of
+from consumer.journal.appended import AppendMark, append_mark, changed_between
 from consumer.journal.batch import SHAPES
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
@@ -104,3 +105,13 @@ class Lookup(GroupJournal):
         """Return the redrives that may have left requests unsent, the oldest first."""
         with self._session.transaction(read_only=True) as connection:
             return unfinished_redrives(connection, self._group)
+
+    def append_mark(self) -> AppendMark:
+        """Return how far runs and actions are appended now; see `consumer.journal.appended`."""
+        with self._session.transaction(read_only=True) as connection:
+            return append_mark(connection)
+
+    def changed_between(self, since: AppendMark, until: AppendMark) -> frozenset[str] | None:
+        """Return the ids of the requests that were changed between; None where any may be."""
+        with self._session.transaction(read_only=True) as connection:
+            return changed_between(connection, self._group, since, until)

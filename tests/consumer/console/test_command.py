@@ -43,3 +43,18 @@ def test_it_serves_until_it_is_asked_to_end(make_box: MakeBox, tmp_path: Path) -
             assert "event: over" not in [*lines]
     finally:
         console.kill()
+
+
+def test_it_serves_without_docstrings_and_assertions(make_box: MakeBox, tmp_path: Path) -> None:
+    config = make_box("work").stage.config()
+    argv = (sys.executable, "-m", "consumer.console", "--port", "0", "--config", str(config))
+    environ = {**os.environ, "PYTHONOPTIMIZE": "2"}
+    console = StartedProgram(argv, log=tmp_path / "console.log", environ=environ)
+    try:
+        port = console.told("console.started")["port"]
+        for page in ("", "workers", "requests", "doubts", "letters", "topics", "actions", "audit"):
+            answer = httpx.get(f"http://127.0.0.1:{port}/{page}", timeout=60)
+            assert answer.status_code == 200, page
+        assert console.stop() == ExitCode.FINE
+    finally:
+        console.kill()

@@ -1,5 +1,6 @@
 """A reading that fails by a fault of ours is said, and no older one stands in for it."""
 
+from collections.abc import Iterable
 from threading import Event
 from typing import Any
 
@@ -9,8 +10,9 @@ from consumer.console.letter_board import LetterBoard
 from consumer.console.letter_choice import EVERYTHING, LetterChoice
 from consumer.console.letter_index import LetterIndex, LetterView
 from consumer.dlq.dates import Stretch
+from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
 from feedback.clock import monotonic_s
-from feedback.settings.settings import load
+from feedback.settings.settings import Settings, load
 from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.eventually import eventually
 
@@ -69,26 +71,78 @@ def test_a_fault_of_ours_is_no_old_reading(
     board.close()
 
 
-def test_a_view_is_kept_for_its_own_choice_and_so_many_at_most(
-    make_box: MakeBox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"MOST_VIEWS": 3, "OLD_S": 600.0, "FIRST_WAIT_S": 60.0}.items():
-        monkeypatch.setattr(f"consumer.console.letter_board.{name}", value)
-    looked: list[LetterChoice] = []
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[LetterChoice]:
+    """Return the choices whose letters are looked up; each look reads them anew where it may."""
+    monkeypatch.setattr("consumer.console.letter_board.FIRST_WAIT_S", 60.0)
+    found: list[LetterChoice] = []
     view = LetterIndex.view
 
     def noted(index: LetterIndex, choice: LetterChoice, **most: Any) -> LetterView:
-        looked.append(choice)
+        found.append(choice)
         return view(index, choice, **most)
 
     monkeypatch.setattr(LetterIndex, "view", noted)
+    return found
+
+
+def test_a_view_is_kept_for_its_own_choice_and_the_newest_of_them(
+    make_box: MakeBox, monkeypatch: pytest.MonkeyPatch, looked: list[LetterChoice]
+) -> None:
+    for name, value in {"MOST_VIEWS": 3, "OLD_S": 600.0}.items():
+        monkeypatch.setattr(f"consumer.console.letter_board.{name}", value)
     board = LetterBoard(load(make_box("work").stage.config()))
     since, until, of_topic = (
         LetterChoice(stretch=Stretch(1)),
         LetterChoice(stretch=Stretch(None, 1)),
         LetterChoice((("topic", "pay"),), Stretch(1)),
     )
-    for choice in (EVERYTHING, since, until, since, until, of_topic, of_topic, since, EVERYTHING):
+    for choice in (EVERYTHING, since, until, since, EVERYTHING, of_topic, of_topic, since, until):
         assert board.look(choice).why == ""
     board.close()
-    assert looked == [EVERYTHING, since, until, of_topic, of_topic]
+    assert looked == [EVERYTHING, since, until, of_topic, until]
+
+
+def test_what_a_page_shows_is_looked_up_where_a_person_opens_it_and_letters_have_changed(
+    make_box: MakeBox, monkeypatch: pytest.MonkeyPatch, looked: list[LetterChoice]
+) -> None:
+    nights = 0
+    monkeypatch.setattr(
+        "consumer.console.letter_board.monotonic_s", lambda: monotonic_s() + nights * 40_000
+    )
+    box = make_box("failing")
+    box.stage.start()
+    board = LetterBoard(load(box.stage.config()))
+    asked: list[list[str]] = []
+
+    def noted(settings: Settings, ids: Iterable[str]) -> SucceededLater:
+        asked.append([*ids])
+        return NOTHING_LATER
+
+    monkeypatch.setattr("consumer.console.letter_board.asked_anew", noted)
+    since = LetterChoice(stretch=Stretch(1))
+
+    def shown() -> int:
+        nonlocal nights
+        nights += 1
+        found = board.count().value
+        assert found is not None
+        return found.shown
+
+    assert (shown(), shown(), looked, asked) == (0, 0, [], [])
+    for _ in range(2):
+        assert board.look().why == board.look(since).why == ""
+    assert (looked, asked) == ([EVERYTHING, since], [[]])
+    # The thread asks anew for later requests: those have no mark. Nothing else has changed.
+    assert (shown(), looked, asked) == (0, [EVERYTHING, since], [[], []])
+    # Nobody has looked since.
+    assert (shown(), looked, len(asked)) == (0, [EVERYTHING, since], 2)
+    assert board.look(since).why == ""
+    assert (len(looked), len(asked)) == (2, 3)
+    failed = box.stage.client.send({"n": 1}, topic=box.stage.topics["failing"]).request_id
+    box.closed([failed])
+    assert (shown(), len(looked)) == (1, 2)
+    found = board.look(since).value
+    board.close()
+    assert found is not None and [one.request_id for one in found.view.newest] == [failed]
+    assert looked[2:] == [since] and asked[3:] == [[failed]]

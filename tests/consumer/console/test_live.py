@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from selenium.webdriver.common.by import By
 
-from consumer.console import live
+from consumer.console import live, pages
 from consumer.journal.pauses import Pauses
+from consumer.ops.workers.workers_reading import WorkersFound, workers_of
 from feedback.settings.settings import Settings, load
 from tests.consumer.console.conftest import Open
 from tests.consumer.console.people import logged_in, with_people
@@ -66,6 +67,53 @@ def test_the_page_is_sent_as_it_reads_now_and_nothing_else_of_it(
         after = next(text for _, text in events if "is paused by" in text)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in after and "<script" not in after
     assert "<script" not in text_of(console.get("/audit"))
+
+
+def test_a_stream_waits_for_the_moment_of_all(
+    settings: Settings, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    def until_next_s(now_s: float) -> float:
+        asked.append(now_s)
+        return 0.01
+
+    monkeypatch.setattr(live, "_until_next_s", until_next_s)
+    with following(opened(settings), "/workers") as events:
+        for _ in range(3):
+            next(events)
+    assert len(asked) >= 3
+
+
+def test_open_pages_share_a_reading_and_a_person_who_opens_one_sees_a_new_one(
+    settings: Settings, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 1.0)
+    read: list[Settings] = []
+
+    def noted(given: Settings) -> WorkersFound:
+        read.append(given)
+        return workers_of(given)
+
+    monkeypatch.setattr(pages, "workers_of", noted)
+    console = opened(settings)
+    with ExitStack() as streams:
+        browsers = [
+            streams.enter_context(httpx.Client(base_url=console.base_url, timeout=console.timeout))
+            for _ in range(4)
+        ]
+        followed = [streams.enter_context(following(one, "/workers")) for one in browsers]
+        # All look from the second moment on at the latest.
+        for events in followed:
+            assert next(events)[0] == "content"
+        before = len(read)
+        for events in followed:
+            next(events)
+        assert len(read) - before <= 2
+        before = len(read)
+        for _ in range(3):
+            console.get("/workers")
+        assert len(read) - before >= 3
 
 
 @pytest.mark.parametrize("page", ["/letters", "/topics", "/workers?go-on=yes"])

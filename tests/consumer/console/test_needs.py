@@ -7,13 +7,11 @@ import pytest
 
 from consumer.console.audit_days import AuditDay
 from consumer.console.facts import Known
-from consumer.console.letter_board import Board
-from consumer.console.letter_index import LetterView
+from consumer.console.letter_board import OpenLetters
 from consumer.console.needs import Overview, needs_of
 from consumer.console.owed import OwedLate
 from consumer.journal.doubts import NOTHING_UNSWEPT, UnsweptClaims, UnsweptFound
 from consumer.journal.pauses import PauseRow
-from consumer.journal.redrive.later_successes import NOTHING_LATER
 from consumer.journal.workers import HeldClaims
 from consumer.ops.workers.workers import SeenHeartbeat, WorkerLoad, WorkerRow, WorkerState
 from consumer.ops.workers.workers_reading import WorkersFound
@@ -33,10 +31,9 @@ def found(*rows: WorkerRow, away: str | None = None) -> Known[WorkersFound]:
     return Known(WorkersFound([*rows], away, is_cut=False))
 
 
-def board(shown: int = 0) -> Known[Board]:
+def board(shown: int = 0) -> Known[OpenLetters]:
     """Return dead letters."""
-    view = LetterView({}, shown, AT, AT, {}, {}, [], [])
-    return Known(Board(view, Known(NOTHING_LATER), [], AT, 0.1))
+    return Known(OpenLetters(shown, [], AT))
 
 
 def days(*verdicts: str) -> Known[list[AuditDay]]:
