@@ -70,7 +70,7 @@ class SharedReading(Generic[T]):
         self._begun_at_s = 0.0
 
     def of(self, *, within_s: float) -> T:
-        """Return what the reader returns, or raise as it raises.
+        """Return the reader's fact, or raise as it raises.
 
         Args:
             within_s: take a reading that another thread has begun so short a time ago; 0 for none.

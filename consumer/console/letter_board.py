@@ -3,9 +3,9 @@
 A thread reads them when somebody looks and the last reading is old, and pages show that one and its
 time. It rests twenty times as long as it has read, so that workers keep their processors.
 
-The page Now wants a number alone. What the page Dead letters shows of a choice is looked up when
-somebody opens it, and kept for as long as no letter changes; by the thread where somebody has
-opened the page of all since the last reading.
+The page Now wants a number alone. The view of a choice is looked up when somebody opens its page,
+and kept for as long as no letter changes; that of all letters by the thread, where somebody has
+opened their page since the last reading.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ read, so that a refresh reads the new ones alone.
 
 To ask the journal for the states of 100,000 letters takes seconds. So a refresh asks for those that
 are new, of requests that runs or people have changed since (`consumer.journal.appended`), in a
-state that goes on by itself, or among the newest. What no mark tells of, such as a row that was
+state that goes on by itself, or among the newest. A change without a mark, such as a row that was
 pruned, is found by going round: each refresh asks for `ROUND` letters more, until all had a turn.
 
 The table is a temporary one of this process; if that dies, the next process begins anew.
@@ -140,7 +140,7 @@ class LetterIndex:
         Raises:
             NotAvailable: Kafka or the journal is away; a later refresh goes on from there.
         """
-        # Before anything is read: what is changed meanwhile is found by the next refresh.
+        # Before anything is read: a change meanwhile is found by the next refresh.
         mark = states.append_mark()
         spans = reader.spans()
         self._forget(spans)

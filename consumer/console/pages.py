@@ -286,7 +286,7 @@ class ConsolePages:
 def _shared_s(request: Request) -> float:
     """Return how old a reading of another open page may be; a person who opens one sees a new one.
 
-    Streams look at the same moments. What a person has just done was done before the next of them.
+    Streams look at the same moments, and the act of a person was done before the next of them.
     """
     return live.EVERY_S / 2 if is_part(request) else 0.0
 
