@@ -134,7 +134,7 @@ def test_a_wait_record(record: Record) -> None:
     with suppress(InvalidMessage):
         found = waits.decode(record, group="g")
         assert 1 <= len(found.request_id) <= 128
-        if isinstance(found, waits.Wait):
+        if isinstance(found, waits.WaitRecord):
             assert 0 <= found.generation < 2**62
             assert 0 <= found.record.partition < 2**31 and 0 <= found.record.offset < 2**63
             assert -1 <= found.record.timestamp_ms < 2**63

@@ -32,7 +32,7 @@ FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 300.0
 
 
-class Outlet:
+class WebhookQueue:
     """Posts alerts to one URL. Belongs to one thread.
 
     Logs `webhook.failed` once, however often it fails, and `webhook.back`.

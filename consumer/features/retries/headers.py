@@ -108,7 +108,7 @@ STAGE = "retry"
 _LARGEST = {ORIGINAL_PARTITION: MAX_PARTITION, GENERATION: MAX_GENERATION}
 
 
-class Due(NamedTuple):
+class DueWakeUp(NamedTuple):
     """A wake-up as it was read.
 
     Attributes:
@@ -150,7 +150,7 @@ def _timestamp(record: Record) -> Headers:
     return ((TIMESTAMP, decimal(record.timestamp_ms)),)
 
 
-def read(record: Record, handler: Handler, *, now_s: float) -> Due:
+def read(record: Record, handler: Handler, *, now_s: float) -> DueWakeUp:
     """Return the delivery that a record of a retry topic wakes up.
 
     Raises:
@@ -182,7 +182,7 @@ def read(record: Record, handler: Handler, *, now_s: float) -> Due:
         buffered_s=now_s,
         wakes=_number(ours, GENERATION),
     )
-    return Due(delivery, due_at)
+    return DueWakeUp(delivery, due_at)
 
 
 def _sent(record: Record) -> tuple[tuple[str, bytes], ...]:

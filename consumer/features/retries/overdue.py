@@ -6,7 +6,7 @@ record too large for it, no worker reads it any more), it goes on here, without 
 
 Overdue retries are gone through from the oldest on, a bounded part with each sweep. Those that can
 neither be sent nor ended yet stay where they are, however many they are, and those behind them go
-on. `Passage` says how far back it goes.
+on. `OverduePassage` says how far back it goes.
 
 A next run is due after its row was written. So after a full passage the next one needs to see only
 retries that came due since, and those that were still overdue then (`consumer.journal.pacing`).
@@ -31,7 +31,7 @@ from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
 
 
-class Passage:
+class OverduePassage:
     """The passages of one sweeper, one after the other; each may take several sweeps."""
 
     def __init__(self, page: int) -> None:
@@ -112,7 +112,7 @@ class OverdueRetries:
         self._on_due = core.wake
         self._status_writer = core.status_writer
         self._next_s: dict[Run, tuple[float, float]] = {}
-        self._passage = Passage(PAGE)
+        self._passage = OverduePassage(PAGE)
         # Since when a payload has been gone; and those of them that this passage has met.
         self._gone_s: dict[Run, float] = {}
         self._met_gone: set[Run] = set()

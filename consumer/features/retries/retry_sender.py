@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from consumer.features.outgoing.sending_thread import Sending
+from consumer.features.outgoing.sending_thread import SendingThread
 from consumer.features.retries.headers import WakeUp, headers_of, retry_topic
 from consumer.handlers.backoff import topic_delay_ms
 from feedback.errors import KafkaUnavailable
@@ -23,14 +23,14 @@ BACKLOG_LIMIT = 10_000
 GATHER_S = 0.05
 
 
-class WakeUps:
+class RetrySender:
     """Sends each wake-up until Kafka has it, or refuses it for good."""
 
     def __init__(self, writer: KafkaWriter, *, group: str) -> None:
         self._writer = writer
         self._group = group
         self._outage = OutageLog(log, "retries.not_sent", "retries.sent_again")
-        self._sending = Sending[WakeUp](
+        self._sending = SendingThread[WakeUp](
             "wakeups",
             write=self._write,
             close=writer.close,

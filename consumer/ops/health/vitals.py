@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.features.pausing.paused import Paused
+from consumer.features.pausing.paused import PausedTopic
 from consumer.ops.health.doubts import OpenDoubts
 from consumer.ops.health.progress import ALL, DISPATCH, HANDOVER, LEASE, TELLER
 
@@ -49,7 +49,7 @@ class Vitals:
     lease_left_s: float
     untold: int
     is_draining: bool
-    paused: tuple[Paused, ...] = ()
+    paused: tuple[PausedTopic, ...] = ()
     order_held: Mapping[str, int] = field(default_factory=dict)
     order_held_limit: int = 1
     order_held_s: float = 0.0

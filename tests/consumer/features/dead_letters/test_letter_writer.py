@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS
-from consumer.features.dead_letters.letter_writer import LetterPosting
+from consumer.features.dead_letters.letter_writer import LetterWriter
 from consumer.features.outgoing import record_writer as module
 from consumer.features.outgoing.recent_runs import RecentFailures
-from consumer.features.outgoing.record_writer import Posted
+from consumer.features.outgoing.record_writer import PageResults
 from consumer.journal.waiting import OwedRow
 from consumer.pool.outcome import Raised
 from feedback.errors import KafkaUnavailable
@@ -19,7 +19,7 @@ from tests.consumer.samples import record
 
 
 class Desk:
-    """A posting and all that it stands on."""
+    """A writer of letters and all that it stands on."""
 
     def __init__(self, *offsets: int) -> None:
         self.recent = RecentFailures()
@@ -27,7 +27,7 @@ class Desk:
         self.topics = Topics()
         self.writer = Writer()
         self.is_stopping = False
-        self.posting = LetterPosting(
+        self.page_writer = LetterWriter(
             group="shop",
             recent=self.recent,
             payloads=self.payloads,
@@ -36,10 +36,10 @@ class Desk:
             stopping=lambda: self.is_stopping,
         )
 
-    def post(self, *page: OwedRow) -> Posted:
+    def post(self, *page: OwedRow) -> PageResults:
         """Write a page; return all that became of it."""
-        whole = Posted()
-        for one in self.posting.post(page):
+        whole = PageResults()
+        for one in self.page_writer.post(page):
             whole.written += one.written
             whole.gone += one.gone
             whole.closed |= one.closed
@@ -144,7 +144,7 @@ def test_a_letter_that_is_refused_costs_the_others_nothing() -> None:
 def test_what_is_on_its_way_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH_BYTES", 2 * len(record().value or b"") + 1)
     desk = Desk(17)
-    posted = list(desk.posting.post([dead(str(number)) for number in range(5)]))
+    posted = list(desk.page_writer.post([dead(str(number)) for number in range(5)]))
     assert [len(one.written) for one in posted] == [2, 2, 1]
     assert desk.writer.calls == [2, 2, 1]
 

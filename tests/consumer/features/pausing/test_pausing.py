@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from consumer.features.pausing import pausing as module
-from consumer.features.pausing.circuit_breaker import FailureKind, Guard
+from consumer.features.pausing.circuit_breaker import CircuitBreaker, FailureKind
 from consumer.features.pausing.pausing import PauseListener, Pausing
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
@@ -50,7 +50,7 @@ class Scene:
         self.in_hand: list[Delivery] = []
         monkeypatch.setattr(module, "monotonic_s", lambda: self.now_s)
         self.pausing = Pausing(
-            guard=Guard(share=0.5, window=4, probes=1),
+            guard=CircuitBreaker(share=0.5, window=4, probes=1),
             topics=("payments", "refunds"),
             stopping=("payments",),
             me="me",

@@ -16,8 +16,8 @@ from consumer.features.retries.overdue import (
     GONE_AFTER_S,
     PAGE,
     PAGES,
+    OverduePassage,
     OverdueRetries,
-    Passage,
 )
 from consumer.handlers.backoff import Tiers
 from consumer.handlers.delivery import Delivery
@@ -300,7 +300,7 @@ def test_a_page_that_the_database_gives_up_on_is_not_tried_again_at_once(
 def test_a_topic_that_is_read_again_is_looked_at_from_its_oldest_on(
     scene: Scene,
 ) -> None:
-    passage = Passage(PAGE)
+    passage = OverduePassage(PAGE)
     for at_s, topics in ((100.0, {"a"}), (103.0, {"a"}), (106.0, {"a", "b"})):
         passage.go_on(topics, at_s)
         scene.journal.within_ms.append(passage.within_ms(at_s))

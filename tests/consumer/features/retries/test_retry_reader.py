@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from consumer.features.pausing.circuit_breaker import Guard
+from consumer.features.pausing.circuit_breaker import CircuitBreaker
 from consumer.features.pausing.pausing import Pausing
 from consumer.features.retries import retry_reader
-from consumer.features.retries.headers import Due, WakeUp, read, retry_topics
+from consumer.features.retries.headers import DueWakeUp, WakeUp, read, retry_topics
 from consumer.features.retries.retry_reader import RetryReader
 from consumer.features.retries.retry_sender import record_of
 from consumer.handlers.backoff import Tiers as Delays
@@ -83,7 +83,7 @@ class Ground:
         self.due: dict[str, int] = {}
         self.heard: list[HandedOn] = []
         self.faults: list[BaseException] = []
-        self.pausing = Pausing(guard=Guard(share=0, window=1, probes=1), topics=(topic,))
+        self.pausing = Pausing(guard=CircuitBreaker(share=0, window=1, probes=1), topics=(topic,))
         self._readers: list[RetryReader] = []
         self._sources: list[KafkaSource] = []
         made = KafkaTopics(self.kafka, create=True)
@@ -352,7 +352,7 @@ def test_more_than_is_held_at_a_time_comes_through(make_ground: MakeGround) -> N
 def test_a_reader_that_is_held_up_between_two_clocks_is_late_and_not_early(
     make_ground: MakeGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def held_up(*given: Any, **named: Any) -> Due:
+    def held_up(*given: Any, **named: Any) -> DueWakeUp:
         time.sleep(0.4)  # as a thread that others keep from its processor
         return read(*given, **named)
 

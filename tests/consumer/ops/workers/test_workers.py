@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from consumer.features.pausing.paused import GUARD, Paused
+from consumer.features.pausing.paused import GUARD, PausedTopic
 from consumer.journal.workers import HeldClaims, RegisteredWorker
 from consumer.ops.health.pace import TopicPace
 from consumer.ops.health.vitals import Oldest
@@ -66,8 +66,8 @@ def test_a_heartbeat_says_what_the_worker_does_and_never_a_key() -> None:
         slots_busy=1,
         held=1,
         paused=(
-            Paused("pay", "12% failed", 5, GUARD),
-            *(Paused(f"t-{number}", "secret", 5, "ann@desk") for number in range(99)),
+            PausedTopic("pay", "12% failed", 5, GUARD),
+            *(PausedTopic(f"t-{number}", "secret", 5, "ann@desk") for number in range(99)),
         ),
     )
     pace = {f"t-{number}": TopicPace(ended=number, over_s=60) for number in range(99)}
