@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, field
 
-from consumer.console.facts import Known, read
+from consumer.console.facts import ReadFact, read
 from consumer.console.letter_choice import EVERYTHING, LetterChoice
 from consumer.console.letter_index import IndexedLetter, LetterIndex, LetterView
 from consumer.dlq.letter_reader import journaled_letters
@@ -34,7 +34,7 @@ MOST_VIEWS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class ChosenLetters:
     """The letters of one reading that are chosen.
 
     Attributes:
@@ -44,13 +44,13 @@ class Board:
     """
 
     view: LetterView
-    later: Known[SucceededLater]
+    later: ReadFact[SucceededLater]
     unfinished: list[UnfinishedRedrive]
     at: int
     seconds: float
 
 
-_Chosen = tuple[LetterView, Known[SucceededLater]]
+_Chosen = tuple[LetterView, ReadFact[SucceededLater]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class LetterBoards:
         topics = ("", *settings.console.dead_letter_topics)
         self._boards = {dlq: LetterBoard(settings, dlq) for dlq in topics}
 
-    def look(self, choice: LetterChoice = EVERYTHING) -> Known[Board]:
+    def look(self, choice: LetterChoice = EVERYTHING) -> ReadFact[ChosenLetters]:
         """Return the letters of a choice, whose topic the settings name; see `LetterBoard`."""
         return self._boards[choice.dlq].look(choice)
 
@@ -97,11 +97,11 @@ class LetterBoard:
         self._index = LetterIndex(settings.kafka.group)
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="onceward-letters")
-        self._last: Known[_Refresh] | None = None
+        self._last: ReadFact[_Refresh] | None = None
         self._old_at_s = self._stale_at_s = 0.0
         self._under_way: Future[None] | None = None
 
-    def look(self, choice: LetterChoice = EVERYTHING) -> Known[Board]:
+    def look(self, choice: LetterChoice = EVERYTHING) -> ReadFact[ChosenLetters]:
         """Return the letters of the last reading; begin a new one where that is old.
 
         It waits `FIRST_WAIT_S` at most for the first reading, for one after a fault, and where
@@ -109,10 +109,10 @@ class LetterBoard:
         """
         last = self._refreshed()
         if last.value is None:
-            return Known(None, last.why)
+            return ReadFact(None, last.why)
         done = last.value
         view, later = self._chosen(done, choice)
-        return Known(Board(view, later, done.unfinished, done.at, done.seconds))
+        return ReadFact(ChosenLetters(view, later, done.unfinished, done.at, done.seconds))
 
     def close(self) -> None:
         """Begin no further reading; one at work ends with the process."""
@@ -131,7 +131,7 @@ class LetterBoard:
         open_ones = [one.request_id for one in view.newest if _is_open_here(one)]
         return view, read(lambda: asked_anew(self._settings, open_ones))
 
-    def _refreshed(self) -> Known[_Refresh]:
+    def _refreshed(self) -> ReadFact[_Refresh]:
         with self._lock:
             self._require_no_fault()
             last = self._last
@@ -179,4 +179,6 @@ def _is_open_here(one: IndexedLetter) -> bool:
     return LetterStanding(LetterState(one.state), one.ours).is_open_here
 
 
-_BEGUN: Known[_Refresh] = Known(None, "the dead letters are being read: look again in a moment")
+_BEGUN: ReadFact[_Refresh] = ReadFact(
+    None, "the dead letters are being read: look again in a moment"
+)

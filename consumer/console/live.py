@@ -25,7 +25,7 @@ EVERY_S = 3.0
 MOST_STREAMS = 50
 HEADERS = {"Content-Type": f"{EVENTS}; charset=utf-8", "X-Accel-Buffering": "no"}
 
-Look = Callable[[], "str | None"]
+ContentReader = Callable[[], "str | None"]
 
 
 def asks_for_events(request: Request) -> bool:
@@ -44,7 +44,7 @@ class LiveStreams:
         self._ending = ending
         self._open = 0
 
-    def of(self, look: Look) -> Response:
+    def of(self, look: ContentReader) -> Response:
         """Return the stream of a page.
 
         Args:
@@ -60,7 +60,7 @@ class LiveStreams:
             )
         return _PageStream(self._parts(look))
 
-    async def _parts(self, look: Look) -> AsyncGenerator[bytes]:
+    async def _parts(self, look: ContentReader) -> AsyncGenerator[bytes]:
         self._open += 1
         try:
             # A browser asks again by itself where only the process has ended.
@@ -81,7 +81,7 @@ class LiveStreams:
             return False
 
 
-def _part(look: Look) -> bytes | None:
+def _part(look: ContentReader) -> bytes | None:
     try:
         content = look()
     except (OncewardError, HTTPException) as error:

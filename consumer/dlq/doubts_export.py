@@ -15,7 +15,7 @@ from consumer.dlq.doubts_list import as_letter
 from consumer.dlq.exporting import row_of
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.listing import Advance
-from consumer.dlq.options import Given
+from consumer.dlq.options import LetterOptions
 from consumer.journal.doubts import NOTHING_UNSWEPT, Doubts
 from consumer.journal.records import Row
 from consumer.loop.stored_record import kept_record
@@ -83,7 +83,7 @@ class DoubtsToExport:
         away: why values are not known, by server, once all rows were read.
     """
 
-    def __init__(self, settings: Settings, given: Given, *, advance: Advance) -> None:
+    def __init__(self, settings: Settings, given: LetterOptions, *, advance: Advance) -> None:
         self._settings = settings
         self._given = given
         self._advance = advance

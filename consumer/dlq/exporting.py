@@ -21,7 +21,7 @@ from typing import IO, Any, BinaryIO
 from consumer.dlq.as_json import bytes_json, failure_facts, place_json, utf8_or_none
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState
-from consumer.dlq.listing import Judged
+from consumer.dlq.listing import JudgedLetter
 from feedback.errors import NotAvailable, SettingsError
 from feedback.files import new_private_file
 from feedback.records.envelope import MAX_EPOCH_MS
@@ -100,7 +100,9 @@ def _bytes(name: str, raw: bytes | None) -> dict[str, str | None]:
     return {name: base64.b64encode(raw).decode(), f"{name}_encoding": "base64"}
 
 
-def export(pages: Iterable[list[Judged]], target: str, *, shown: Collection[LetterState]) -> int:
+def export(
+    pages: Iterable[list[JudgedLetter]], target: str, *, shown: Collection[LetterState]
+) -> int:
     """Write letters; return how many.
 
     Args:

@@ -17,7 +17,7 @@ from consumer.dlq.letter import Letter
 from consumer.dlq.list_page import plain
 from consumer.dlq.report import RequestReport
 from consumer.dlq.timeline import place_text
-from consumer.dlq.timeline_page import Fact, facts_table, panel, request_panel, timeline_panel
+from consumer.dlq.timeline_page import FactLine, facts_table, panel, request_panel, timeline_panel
 from consumer.journal.records import Row
 from feedback.console.printable import printable
 from feedback.records.failure_headers import DLQ_STACKTRACE
@@ -92,10 +92,10 @@ def _letter_side(report: RequestReport) -> list[RenderableType]:
     return parts
 
 
-def _letter_facts(letter: Letter) -> list[Fact]:
+def _letter_facts(letter: Letter) -> list[FactLine]:
     failure, record = letter.failure, letter.record
     original = failure.original
-    facts: list[Fact] = [
+    facts: list[FactLine] = [
         ("lies in", plain(f"{record.topic} {record.partition}/{record.offset}")),
         ("written by", plain(f"{letter.dialect.value} {failure.group or ''}".strip())),
         ("failed in", plain(place_text(original.topic, original.partition, original.offset))),
@@ -123,7 +123,7 @@ def _journal_side(report: RequestReport) -> list[RenderableType]:
     return parts
 
 
-def _row_facts(row: Row) -> list[Fact]:
+def _row_facts(row: Row) -> list[FactLine]:
     result = decoded(row.result.encode(), limit=VALUE_LIMIT).text if row.result else ""
     return [
         ("state", Text(row.state, style="bold")),
@@ -162,7 +162,7 @@ def _status(status: Status | None, away: str | None) -> RenderableType:
 
 
 def _headers(letter: Letter) -> RenderableType:
-    facts: list[Fact] = []
+    facts: list[FactLine] = []
     for name, raw in letter.headers:
         below = name == DLQ_STACKTRACE and letter.failure.stack
         value = "see below" if below else header_text(raw, limit=HEADER_LIMIT)

@@ -22,10 +22,10 @@ from consumer.dlq.timeline import timeline_of
 from consumer.dlq.timeline_words import event_words, holder_words
 from consumer.dlq.unfinished import unfinished_words
 
-Fact = tuple[str, RenderableType]
+FactLine = tuple[str, RenderableType]
 
 
-def facts_table(facts: Sequence[Fact], *, empty: bool = False) -> Table:
+def facts_table(facts: Sequence[FactLine], *, empty: bool = False) -> Table:
     """Return names and values in two columns.
 
     Args:
@@ -82,12 +82,12 @@ def next_lines(commands: Sequence[NextCommand]) -> list[str]:
     return lines
 
 
-def _facts(report: RequestReport, *, is_value_shown: bool) -> list[Fact]:
+def _facts(report: RequestReport, *, is_value_shown: bool) -> list[FactLine]:
     topic = report.topic or "not known"
     pause = report.pause
     paused = "" if pause is None else f"; paused since {moment(pause.since)} by {pause.by}"
     why = "" if pause is None else f": {pause.reason}"
-    facts: list[Fact] = [
+    facts: list[FactLine] = [
         ("request", plain(report.request_id)),
         ("group", plain(report.group)),
         ("topic", plain(topic) + Text(style="yellow").append(plain(paused + why))),

@@ -15,7 +15,7 @@ from __future__ import annotations
 MARGIN_S = 10.0
 
 
-class Span:
+class LookPacing:
     """Where the looks of one thread are.
 
     Args:

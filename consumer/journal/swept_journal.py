@@ -24,11 +24,11 @@ from consumer.journal.open_requests import (
     look_through,
 )
 from consumer.journal.pacing import EVER_MS
-from consumer.journal.records import DeadEnd, Overdue, Row
+from consumer.journal.records import DeadEnd, OverdueRetry, Row
 from consumer.journal.sweeps import dead_claims
-from consumer.journal.sweeps.dead_claims import Unhandled, find_unhandled
+from consumer.journal.sweeps.dead_claims import UnhandledRequest, find_unhandled
 from consumer.journal.sweeps.gone_owners import GoneOwners
-from consumer.journal.sweeps.pruning import ALL_LETTERED, Lettered, PrunedRows, prune
+from consumer.journal.sweeps.pruning import ALL_LETTERED, LetteredTopics, PrunedRows, prune
 from consumer.journal.sweeps.retrying import (
     FROM_THE_OLDEST,
     DueCursor,
@@ -152,7 +152,9 @@ class SweptJournal(GroupJournal):
                 after=after,
             )
 
-    def unhandled(self, topics: Collection[str], limit: int, late_ms: int) -> list[Unhandled]:
+    def unhandled(
+        self, topics: Collection[str], limit: int, late_ms: int
+    ) -> list[UnhandledRequest]:
         """Return claims of dead workers and retries on any other topic than these.
 
         None with this worker's own lease over, as for `dead_claims`.
@@ -211,7 +213,7 @@ class SweptJournal(GroupJournal):
         *,
         cursor: DueCursor = FROM_THE_OLDEST,
         within_ms: int = EVER_MS,
-    ) -> list[Overdue]:
+    ) -> list[OverdueRetry]:
         """Return requests on these topics whose next run was due so long ago, the oldest first.
 
         Args:
@@ -238,7 +240,7 @@ class SweptJournal(GroupJournal):
             return end_retries(self._writer_on(connection), rows)
 
     def prune(
-        self, retention_ms: int, limit: int, *, lettered: Lettered = ALL_LETTERED
+        self, retention_ms: int, limit: int, *, lettered: LetteredTopics = ALL_LETTERED
     ) -> PrunedRows:
         """Forget requests that ended, and whose deadline was over, longer ago than this.
 

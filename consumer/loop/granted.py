@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from consumer.handlers.delivery import Delivery
-from consumer.journal import Retried, Row
+from consumer.journal import RetriedRuns, Row
 
 
-def placed(delivery: Delivery, row: Row, runs: Retried) -> Delivery:
+def placed(delivery: Delivery, row: Row, runs: RetriedRuns) -> Delivery:
     """Return a delivery as it runs: the row knows better than the record that was read.
 
     Of each, until when: a redrive has given it longer than the record of a client's resend says,
@@ -31,7 +31,7 @@ def claimed(delivery: Delivery, row: Row) -> Delivery:
     return delivery._replace(voids=row.voids, claimed_at=row.claimed_at or 0)
 
 
-def retried(delivery: Delivery, runs: Retried) -> Delivery:
+def retried(delivery: Delivery, runs: RetriedRuns) -> Delivery:
     """Return a delivery with the runs before it that failed as declared."""
     # Granted, it is an ordinary run: asked for again, it must be found as that.
     return delivery._replace(wakes=0, retried=runs.runs, first_failed_at=runs.first_failed_at)

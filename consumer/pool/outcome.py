@@ -12,7 +12,7 @@ from typing import NamedTuple
 from consumer.handlers.declaration import EffectKind, Handler, OnError
 from consumer.handlers.error_classes import is_retryable, is_retryable_code
 from consumer.handlers.errors import CODE, InDoubt, Rejected
-from consumer.handlers.query_result import Answer, Happened, Voided
+from consumer.handlers.query_result import Happened, QueryResult, Voided
 from feedback.foreign import attribute_of, class_name, plain, qualified_name, text_of
 from feedback.status import State
 
@@ -33,7 +33,7 @@ _UNFIT_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
-class Raised(NamedTuple):
+class RaisedError(NamedTuple):
     """The error of a handler, for its dead letter.
 
     Args:
@@ -71,7 +71,7 @@ class Outcome:
     stale: bool = False
     voided: bool = False
     unbegun: bool = False
-    raised: Raised | None = None
+    raised: RaisedError | None = None
 
 
 STALE = Outcome(State.FAILED, message="the claim was no longer ours", stale=True)
@@ -161,7 +161,7 @@ def _message_of(error: Rejected | InDoubt) -> str:
     return one_line(attribute_of(error, "message") or "")
 
 
-def judge_answer(answer: Answer, *, max_result_bytes: int) -> Outcome:
+def judge_answer(answer: QueryResult, *, max_result_bytes: int) -> Outcome:
     """Return how a run in doubt ended, by the counterparty's answer.
 
     Args:
@@ -189,7 +189,7 @@ def refuse_unstarted(value: object) -> None:
         raise TypeError(f"the function returned a {kind} that never ran: use async def, or return")
 
 
-def raised_by(error: BaseException) -> Raised:
+def raised_by(error: BaseException) -> RaisedError:
     """Return class and stack of an exception."""
     name = qualified_name(error)
     try:
@@ -197,7 +197,7 @@ def raised_by(error: BaseException) -> Raised:
     except BaseException:  # the user's own classes are asked for their text
         stack = ""
     end = stack.encode("utf-8", "replace")[-STACK_LIMIT_BYTES:].decode("utf-8", "ignore")
-    return Raised(_UNFIT.sub(" ", name[:CLASS_LIMIT]), _UNFIT_IN_LINES.sub(" ", end))
+    return RaisedError(_UNFIT.sub(" ", name[:CLASS_LIMIT]), _UNFIT_IN_LINES.sub(" ", end))
 
 
 def describe(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.effect_gate import EffectGate
 from consumer.handlers.registry import HandlerRegistry
-from consumer.pool.blocking_retries import Tries
+from consumer.pool.blocking_retries import BlockingRetries
 from consumer.pool.effects import Effects
 from consumer.pool.job import Job, PoolSettings, request_of
 from consumer.pool.outcome import (
@@ -83,7 +83,7 @@ class Runs:
         handler = self._registry.for_topic(job.topic)
         if handler is None:
             return _without_handler(job)
-        tries = Tries(handler, job.deadline_at)
+        tries = BlockingRetries(handler, job.deadline_at)
         while True:
             outcome = self._try(number, job, handler)
             pause_s = tries.pause_s() if _may_try_again(outcome) else None
@@ -102,7 +102,7 @@ class Runs:
         handler = self._registry.for_topic(job.topic)
         if handler is None:
             return _without_handler(job)
-        tries = Tries(handler, job.deadline_at)
+        tries = BlockingRetries(handler, job.deadline_at)
         while True:
             outcome = await self._await_once(number, job, handler)
             pause_s = tries.pause_s() if _may_try_again(outcome) else None

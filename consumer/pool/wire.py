@@ -14,7 +14,13 @@ from typing import Any
 
 from consumer.pool.frames import Frame, MalformedFrame, encode
 from consumer.pool.job import Job, PoolSettings
-from consumer.pool.outcome import CLASS_LIMIT, MESSAGE_LIMIT, STACK_LIMIT_BYTES, Outcome, Raised
+from consumer.pool.outcome import (
+    CLASS_LIMIT,
+    MESSAGE_LIMIT,
+    STACK_LIMIT_BYTES,
+    Outcome,
+    RaisedError,
+)
 from feedback.status import State
 
 Numbered = tuple[int, Job]
@@ -192,11 +198,11 @@ def _finished(rows: Any, tail: bytes) -> tuple[list[tuple[int, Outcome]], int]:
     return finished, start
 
 
-def _raised(texts: list[Any]) -> Raised:
+def _raised(texts: list[Any]) -> RaisedError:
     error_class, stack = texts
     if not (isinstance(error_class, str) and isinstance(stack, str)):
         raise MalformedFrame("a text that is none")
-    return Raised(error_class[:CLASS_LIMIT], stack[-STACK_LIMIT_BYTES:])
+    return RaisedError(error_class[:CLASS_LIMIT], stack[-STACK_LIMIT_BYTES:])
 
 
 def _numbers(value: Any) -> list[int]:

@@ -22,7 +22,7 @@ from consumer.dlq.letter_state import LetterState
 from consumer.features.retries import headers as retries
 from consumer.features.waits import wait_record as waits
 from consumer.handlers.backoff import Tiers
-from consumer.pool.frames import Decoder, MalformedFrame, encode
+from consumer.pool.frames import FrameDecoder, MalformedFrame, encode
 from consumer.pool.wire import unpack_report
 from feedback.errors import InvalidMessage, NewerStatus, SettingsError
 from feedback.records import envelope, failure_headers
@@ -217,7 +217,7 @@ FRAMES = st.builds(
 @example([encode({"finished": [[1, [], 0]]})], 9)
 def test_frames_of_a_child(parts: list[bytes], step: int) -> None:
     sent = b"".join(parts)
-    decoder = Decoder(limit_bytes=2 * DEEP)
+    decoder = FrameDecoder(limit_bytes=2 * DEEP)
     with suppress(MalformedFrame):
         for begin in range(0, len(sent), step):
             for frame in decoder.feed(sent[begin : begin + step]):

@@ -13,7 +13,7 @@ import click
 
 from consumer.dlq.list_hints import MOST_LINES, asked_anew_lines
 from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, left_in_words, refused
-from consumer.dlq.redrive.redrive_session import STOPPED, Ending, redrives_of
+from consumer.dlq.redrive.redrive_session import STOPPED, RedriveEnding, redrives_of
 from consumer.dlq.redrive.unjournaled import GO_ON
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.redrive.redrive_row import CANCELLED, RUNNING, Redrive
@@ -94,7 +94,7 @@ def unfinished_by_id(settings: Settings) -> Mapping[str, UnfinishedRedrive]:
     return {one.redrive_id: one for one in unfinished_of(settings)}
 
 
-def print_ending(ending: Ending, *, as_json: bool) -> int:
+def print_ending(ending: RedriveEnding, *, as_json: bool) -> int:
     """Print the result of a redrive and return the command's exit code.
 
     1 when a request that was named was not sent, when Kafka refused a record, or when another
@@ -128,7 +128,7 @@ def print_ending(ending: Ending, *, as_json: bool) -> int:
     return int(ExitCode.BAD_ANSWER if is_bad or ending.state == CANCELLED else ExitCode.FINE)
 
 
-def _lines(ending: Ending) -> list[str]:
+def _lines(ending: RedriveEnding) -> list[str]:
     counts = ending.counts
     sent, chosen = counts.get(SENT, 0), counts.get(CHOSEN, 0)
     if ending.is_trial:
@@ -152,7 +152,7 @@ def _lines(ending: Ending) -> list[str]:
     return lines
 
 
-def _replaced_lines(ending: Ending) -> list[str]:
+def _replaced_lines(ending: RedriveEnding) -> list[str]:
     shown = islice(ending.replaced.items(), MOST_LINES)
     lines = [printable(f"  {old} is now {new}") for old, new in shown]
     if ending.counts.get(SENT, 0) > len(lines) > 0:
@@ -160,7 +160,7 @@ def _replaced_lines(ending: Ending) -> list[str]:
     return lines
 
 
-def _twice_lines(ending: Ending) -> list[str]:
+def _twice_lines(ending: RedriveEnding) -> list[str]:
     """Return what is known of another redrive at the same time, and what is not."""
     if ending.is_journaled or ending.is_trial or not ending.counts.get(SENT):
         return []
@@ -173,12 +173,12 @@ def _twice_lines(ending: Ending) -> list[str]:
     return [first, *(printable(f"    {one}") for one in ending.twice[:MOST_LINES])]
 
 
-def later_lines(ending: Ending) -> list[str]:
+def later_lines(ending: RedriveEnding) -> list[str]:
     """Return where later requests of the same key have succeeded, as far as it was asked."""
     return [] if ending.later is None else list(asked_anew_lines(ending.later))
 
 
-def risk_lines(ending: Ending) -> list[str]:
+def risk_lines(ending: RedriveEnding) -> list[str]:
     """Return which of the letters that would be sent may run twice."""
     return [f"  {one}" for one in ending.risks.words().values()]
 

@@ -26,12 +26,19 @@ from consumer.dlq.letter_reader import LetterPage, LetterReader
 from consumer.dlq.listing import Advance
 from consumer.dlq.redrive.batch_sender import (
     BatchSender,
-    Ready,
+    ReadyLetter,
     RedriveStatuses,
-    Reopened,
+    ReopenedLetter,
     SentBatch,
 )
-from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay, Progress
+from consumer.dlq.redrive.progress import (
+    CHOSEN,
+    READ,
+    SENT,
+    NamedResults,
+    PageUnderWay,
+    RedriveProgress,
+)
 from consumer.dlq.redrive.record import (
     RedriveRecord,
     SentScan,
@@ -56,7 +63,7 @@ SAVE_S = 1.0
 MOST_REPLACED = 1000
 
 
-class Tools(NamedTuple):
+class RedriveConnections(NamedTuple):
     """The connections that a redrive needs, and the group whose letters they are."""
 
     group: str
@@ -69,7 +76,7 @@ class Tools(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class RedrivePace:
     """The pace of a redrive, and how to stop and watch it.
 
     Attributes:
@@ -83,7 +90,7 @@ class How:
     on_begun: Callable[[str], None] = lambda redrive_id: None
 
 
-class Redriving:
+class RedriveLoop:
     """Goes through letters until the end, or until it is asked to stop.
 
     Args:
@@ -93,7 +100,7 @@ class Redriving:
         replaced: the new ids by the old ones, of the first requests that this process replaced.
     """
 
-    def __init__(self, stands: Redrive, tools: Tools, how: How) -> None:
+    def __init__(self, stands: Redrive, tools: RedriveConnections, how: RedrivePace) -> None:
         self._stands = stands
         self._plan = RedrivePlan.from_json(stands.filter)
         self._tools = tools
@@ -102,7 +109,7 @@ class Redriving:
         self._saved_s = monotonic_s()
         self._under_way: tuple[PageUnderWay, Future[SentBatch]] | None = None
         self._answers = NamedResults(self._plan.filter.ids, stands.named)
-        self.progress = Progress(stands, (), self._answers)
+        self.progress = RedriveProgress(stands, (), self._answers)
         self.replaced: dict[str, str] = {}
 
     def run(self) -> bool:
@@ -117,7 +124,7 @@ class Redriving:
         stands, tools = self._stands, self._tools
         if stands.unconfirmed:
             sent = tools.sent_scan.sent(stands.redrive_id, stands.marks)
-            self.progress = Progress(stands, sent, self._answers)
+            self.progress = RedriveProgress(stands, sent, self._answers)
         spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
         left = resumed(spans, stands.positions)
         with (
@@ -162,11 +169,11 @@ class Redriving:
             self._save()
         return not self._how.stopping.is_set() or page.read == page.total
 
-    def _ready(self, letters: Sequence[Letter], passing: PageUnderWay) -> Iterator[Ready]:
+    def _ready(self, letters: Sequence[Letter], passing: PageUnderWay) -> Iterator[ReadyLetter]:
         for one in letters:
             fault = self._plan.fault_of(one, self._tools.topics)
             if fault is None:
-                yield Ready(one, self._plan.set_anew(one))
+                yield ReadyLetter(one, self._plan.set_anew(one))
             else:
                 passing.became(one.request_id, fault.value)
 
@@ -175,7 +182,7 @@ class Redriving:
         return self._how.stopping.wait(max(0.0, self._free_s - monotonic_s()))
 
     def _send_back(
-        self, passing: PageUnderWay, ready: Sequence[Ready], sender: BatchSender
+        self, passing: PageUnderWay, ready: Sequence[ReadyLetter], sender: BatchSender
     ) -> None:
         passing.reopening(
             [one.letter.request_id for one in ready],
@@ -203,15 +210,15 @@ class Redriving:
         self._under_way = passing, sender.start(batch)
 
     def _to_send(
-        self, passing: PageUnderWay, ready: Sequence[Ready], judged: Sequence[RedriveVerdict]
-    ) -> list[Reopened]:
+        self, passing: PageUnderWay, ready: Sequence[ReadyLetter], judged: Sequence[RedriveVerdict]
+    ) -> list[ReopenedLetter]:
         batch = []
         for one, found in zip(ready, judged, strict=True):
             request_id = one.letter.request_id
             if found.kind in TO_SEND:
                 # From here on another letter of the same request is a double.
                 self.progress.owed.discard(request_id)
-                batch.append(Reopened(one, found.row))
+                batch.append(ReopenedLetter(one, found.row))
             elif found.kind is not Redrivable.SENT:
                 passing.became(request_id, found.kind.value)
             elif request_id in self.progress.sent:
@@ -222,7 +229,7 @@ class Redriving:
                 passing.became(request_id, Redrivable.DOUBLE.value)
         return batch
 
-    def _record(self, one: Reopened, told: int) -> RedriveRecord:
+    def _record(self, one: ReopenedLetter, told: int) -> RedriveRecord:
         (letter, value), row = one
         replaces, until = self._plan.setting is not None, epoch_ms() + self._plan.valid_ms
         return sending_of(

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from consumer.journal.records import Published
-from consumer.journal.redrive.redrive_row import Offsets, Redrive, SoFar
+from consumer.journal.redrive.redrive_row import Offsets, Redrive, SavedProgress
 from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
 from feedback.kafka.values import Partition
 
@@ -80,7 +80,7 @@ class PageUnderWay:
         self.marks = older_first(self.marks, marks)
 
 
-class Progress:
+class RedriveProgress:
     """The progress of a redrive.
 
     Args:
@@ -130,14 +130,14 @@ class Progress:
             self._inherited -= last.names
         return last
 
-    def so_far(self) -> SoFar:
+    def so_far(self) -> SavedProgress:
         """Return the progress to save: pages that are done, and requests reopened behind them."""
         names = set(self._inherited)
         marks = self._inherited_marks if self._inherited else {}
         for one in self._pages:
             names |= one.names
             marks = older_first(marks, one.marks)
-        return SoFar(
+        return SavedProgress(
             positions=self._positions,
             marks=marks,
             unconfirmed=names,
@@ -147,7 +147,7 @@ class Progress:
             under_way=dict(self._under_way),
         )
 
-    def saved(self, so_far: SoFar) -> None:
+    def saved(self, so_far: SavedProgress) -> None:
         """Note that this progress is in the journal."""
         del self._published[: len(so_far.published)]
 

@@ -11,11 +11,11 @@ from consumer.dlq.letter import Letter
 from consumer.dlq.letter_reader import journaled_letters
 from consumer.dlq.list_hints import MOST_ASKED, asked_anew
 from consumer.dlq.redrive.batch_sender import opened_statuses
-from consumer.dlq.redrive.loop import How, Redriving, Tools
+from consumer.dlq.redrive.loop import RedriveConnections, RedriveLoop, RedrivePace
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of, mark_of
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
-from consumer.dlq.redrive.risks import Risks
+from consumer.dlq.redrive.risks import RedriveRisks
 from consumer.dlq.unfinished import is_at_work, new_owner
 from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
 from consumer.journal.redrive.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
@@ -41,7 +41,7 @@ class NotResumed(OncewardError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RedriveEnding:
     """The result of a redrive.
 
     Attributes:
@@ -77,7 +77,7 @@ class Ending:
     seen: OffsetSpans | None = None
     first: list[Letter] = field(default_factory=list)
     marks: int = 0
-    risks: Risks = field(default_factory=Risks)
+    risks: RedriveRisks = field(default_factory=RedriveRisks)
     looked_at: int | None = None
     is_theirs: bool = False
 
@@ -93,9 +93,9 @@ def begin(
     *,
     by: str,
     because: str | None,
-    how: How,
+    how: RedrivePace,
     within: OffsetSpans | None = None,
-) -> Ending:
+) -> RedriveEnding:
     """Send back the letters that a plan chooses.
 
     Args:
@@ -126,9 +126,9 @@ def resume(
     *,
     by: str,
     because: str | None,
-    how: How,
+    how: RedrivePace,
     seen: str | None = None,
-) -> Ending:
+) -> RedriveEnding:
     """Go on with a redrive that was stopped, cancelled or killed.
 
     Args:
@@ -146,7 +146,7 @@ def resume(
         stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because, seen=seen)
         if stands.state == DONE:
             answers = NamedResults(plan.filter.ids, stands.named)
-            return Ending(
+            return RedriveEnding(
                 redrive_id, DONE, stands.counts, answers.of_named, is_theirs=bool(plan.dlqs)
             )
         reason = stands.reason if because is None else because
@@ -175,7 +175,7 @@ def asked_anew_since(settings: Settings, redrive_id: str) -> SucceededLater:
         return asked_anew(settings, _left_to_send(stands, plan, tools))
 
 
-def _left_to_send(stands: Redrive, plan: RedrivePlan, tools: Tools) -> Iterator[str]:
+def _left_to_send(stands: Redrive, plan: RedrivePlan, tools: RedriveConnections) -> Iterator[str]:
     taken = frozenset(stands.unconfirmed)
     sent = tools.sent_scan.sent(stands.redrive_id, stands.marks) if taken else set()
     wish = plan.wish(stands.redrive_id, taken - sent, began_at=stands.started_at)
@@ -189,8 +189,8 @@ def _left_to_send(stands: Redrive, plan: RedrivePlan, tools: Tools) -> Iterator[
 
 
 def rehearse(
-    settings: Settings, plan: RedrivePlan, *, how: How, within: OffsetSpans | None = None
-) -> Ending:
+    settings: Settings, plan: RedrivePlan, *, how: RedrivePace, within: OffsetSpans | None = None
+) -> RedriveEnding:
     """Count the letters that a redrive would send now, and look for later successes of their keys.
 
     Nothing is changed.
@@ -204,7 +204,7 @@ def rehearse(
     # One more than are asked about, so that it is seen that there are more.
     to_send: dict[str, None] = {}
     first: list[Letter] = []
-    is_cut, marks, risks = False, 0, Risks()
+    is_cut, marks, risks = False, 0, RedriveRisks()
     with opened(settings, plan) as tools:
         looked_at = tools.work.moment() if plan.sends_again else None
         spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
@@ -229,7 +229,7 @@ def rehearse(
             if is_cut:
                 break
     later = asked_anew(settings, to_send)
-    return Ending(
+    return RedriveEnding(
         "",
         STOPPED if is_cut else REHEARSED,
         dict(all_letters.counts),
@@ -245,7 +245,7 @@ def rehearse(
 
 
 @contextmanager
-def opened(settings: Settings, plan: RedrivePlan) -> Iterator[Tools]:
+def opened(settings: Settings, plan: RedrivePlan) -> Iterator[RedriveConnections]:
     """Yield the tools of a redrive; close them afterwards."""
     with ExitStack() as stack:
         work = stack.enter_context(closing(redrives_of(settings)))
@@ -255,7 +255,9 @@ def opened(settings: Settings, plan: RedrivePlan) -> Iterator[Tools]:
         scan = stack.enter_context(KafkaScan(settings.kafka, committed_only=False))
         writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))
         topics = frozenset(scan.topics())
-        yield Tools(settings.kafka.group, letters, work, SentScan(scan), statuses, writer, topics)
+        yield RedriveConnections(
+            settings.kafka.group, letters, work, SentScan(scan), statuses, writer, topics
+        )
 
 
 def redrives_of(settings: Settings) -> RedriveWork:
@@ -263,9 +265,9 @@ def redrives_of(settings: Settings) -> RedriveWork:
     return RedriveWork.from_settings(settings, owner=new_owner())
 
 
-def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
+def _run(stands: Redrive, tools: RedriveConnections, how: RedrivePace) -> RedriveEnding:
     how.on_begun(stands.redrive_id)
-    redriving = Redriving(stands, tools, how)
+    redriving = RedriveLoop(stands, tools, how)
     try:
         state = DONE if redriving.run() else STOPPED
     except RedriveStopped:
@@ -283,7 +285,7 @@ def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
         ) from error
     progress = redriving.progress
     named = progress.answers.of_named
-    return Ending(
+    return RedriveEnding(
         stands.redrive_id,
         state,
         progress.counts,

@@ -15,12 +15,12 @@ from typing import NamedTuple
 from consumer.dlq.letter import Dialect, Letter
 from consumer.dlq.letter_reader import CLOCKS_APART_MS, LetterReader
 from consumer.dlq.listing import SeenNames
-from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import attempt_of, sending_of
 from consumer.dlq.redrive.redrive_plan import MAX_REDRIVES, RedrivePlan, chunk_size
-from consumer.dlq.redrive.redrive_session import REHEARSED, STOPPED, Ending
-from consumer.dlq.redrive.risks import Risks
+from consumer.dlq.redrive.redrive_session import REHEARSED, STOPPED, RedriveEnding
+from consumer.dlq.redrive.risks import RedriveRisks
 from consumer.dlq.redrive.sent_traces import SentTraces
 from consumer.journal.redrive.redrive_row import DONE
 from consumer.journal.redrive.redrive_rule import Redrivable
@@ -70,10 +70,10 @@ def send_back(
     plan: RedrivePlan,
     *,
     by: str,
-    how: How,
+    how: RedrivePace,
     is_trial: bool = False,
     within: OffsetSpans | None = None,
-) -> Ending:
+) -> RedriveEnding:
     """Send back the letters of other systems that a plan chooses; a trial only counts them.
 
     Args:
@@ -94,11 +94,11 @@ def send_back(
         kafka = _Kafka(settings.kafka.group, letters, traces, writer, frozenset(scan.topics()))
         spans = letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         _begin_traces(kafka, plan, spans)
-        one = _Redriving(kafka, plan, how, redrive_id=redrive_id, own=own)
+        one = _UnjournaledLoop(kafka, plan, how, redrive_id=redrive_id, own=own)
         state = one.run(spans, by=by, is_trial=is_trial)
         if not is_trial:
             traces.look()
-        return Ending(
+        return RedriveEnding(
             redrive_id="" if is_trial else redrive_id,
             state=state,
             counts=dict(one.counts.counts),
@@ -124,9 +124,9 @@ def _begin_traces(kafka: _Kafka, plan: RedrivePlan, spans: OffsetSpans) -> None:
     kafka.traces.begin(homes & set(kafka.topics), since_ms=since_ms)
 
 
-class _Redriving:
+class _UnjournaledLoop:
     def __init__(
-        self, kafka: _Kafka, plan: RedrivePlan, how: How, *, redrive_id: str, own: SeenNames
+        self, kafka: _Kafka, plan: RedrivePlan, how: RedrivePace, *, redrive_id: str, own: SeenNames
     ) -> None:
         self._kafka = kafka
         self._plan = plan
@@ -135,7 +135,7 @@ class _Redriving:
         self._redrive_id = redrive_id
         self.answers = NamedResults(plan.filter.ids)
         self.counts = PageUnderWay(self.answers, {}, read=0, total=0)
-        self.risks = Risks()
+        self.risks = RedriveRisks()
 
     def run(self, spans: OffsetSpans, *, by: str, is_trial: bool) -> str:
         """Go through the letters; return the state at the end.

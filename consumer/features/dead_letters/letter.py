@@ -12,7 +12,7 @@ from typing import NamedTuple
 from consumer.journal.records import Row
 from consumer.journal.redrive.redrive_rule import shown_generation
 from consumer.journal.waiting import OwedRow
-from consumer.pool.outcome import STACK_LIMIT_BYTES, Raised
+from consumer.pool.outcome import STACK_LIMIT_BYTES, RaisedError
 from feedback.records.dead_letter_topics import dead_letter_topic as dead_letter_topic
 from feedback.records.envelope import (
     ATTEMPT,
@@ -73,7 +73,12 @@ TRIMS = (
 
 
 def headers_of(
-    dead: OwedRow, record: Record, *, group: str, raised: Raised | None, trim: TextLimits = TRIMS[0]
+    dead: OwedRow,
+    record: Record,
+    *,
+    group: str,
+    raised: RaisedError | None,
+    trim: TextLimits = TRIMS[0],
 ) -> Headers:
     """Return the headers of a letter.
 
@@ -145,7 +150,7 @@ def stage(row: Row) -> str:
 
 
 def _texts(
-    record: Record, row: Row, raised: Raised | None, trim: TextLimits
+    record: Record, row: Row, raised: RaisedError | None, trim: TextLimits
 ) -> list[tuple[str, bytes]]:
     origin = originals(record, key_limit_bytes=trim.key_bytes)
     texts = [one for one in origin if one[0] == ORIGINAL_KEY]

@@ -18,7 +18,7 @@ from consumer.journal.records import Row
 from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.loop.stored_record import PayloadStore, kept_record
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from feedback.errors import RedisUnavailable
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.reader import RecordReader
@@ -85,7 +85,7 @@ class OwedLetter(NamedTuple):
 
     dead: OwedRow
     record: Record
-    raised: Raised | None
+    raised: RaisedError | None
     group: str
 
     @property

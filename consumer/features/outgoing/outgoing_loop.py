@@ -17,8 +17,8 @@ from consumer.features.outgoing.blocked_topics import BlockedTopics
 from consumer.features.outgoing.recent_runs import RecentRuns
 from consumer.features.outgoing.record_writer import OutgoingListener, PageResults
 from consumer.journal import JournalUnavailable, Row, Run
-from consumer.journal.pacing import Span
-from consumer.journal.waiting import Cursor, OwedCount, OwedRow
+from consumer.journal.pacing import LookPacing
+from consumer.journal.waiting import OwedCount, OwedCursor, OwedRow
 from consumer.loop.feature import Feature
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
@@ -37,7 +37,7 @@ class OwedRows(Protocol):
     def take_turn(self, every_ms: int) -> bool: ...
     def page(
         self,
-        cursor: Cursor,
+        cursor: OwedCursor,
         *,
         topics: Collection[str],
         limit: int,
@@ -93,9 +93,9 @@ class OutgoingLoop(Feature, ABC):
         self._listeners = listeners
         self._log = EventLog(f"onceward.{self.name}")
         self._blocked_topics = BlockedTopics(self.name)
-        self._cursor = Cursor()
+        self._cursor = OwedCursor()
         self._asked_s = 0.0
-        self._span = Span(monotonic_s())
+        self._span = LookPacing(monotonic_s())
         self._shown: set[str] = set()
         self._stopping = threading.Event()
         name = f"onceward-{self.name.replace('_', '-')}"
@@ -181,7 +181,7 @@ class OutgoingLoop(Feature, ABC):
         if not has_mine:
             self._recent.forget_before(now_s)
         if self._blocked_topics.begins(now_s):
-            self._cursor = Cursor()
+            self._cursor = OwedCursor()
         of_the_dead = self._is_my_turn(ours, now_s)
         written: set[str] = set()
         if has_mine or of_the_dead:
@@ -220,7 +220,7 @@ class OutgoingLoop(Feature, ABC):
                 written.update(row.topic for row in posted.written)
             if page:
                 last = page[-1].row
-                self._cursor = Cursor(last.finished_at or 0, last.request_id)
+                self._cursor = OwedCursor(last.finished_at or 0, last.request_id)
             if len(page) < PAGE:
                 break
         return written

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from consumer.journal import Run
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from feedback.clock import monotonic_s
 from feedback.records.envelope import TRACEPARENT, Record
 
@@ -84,7 +84,7 @@ class RecentFailure(NamedTuple):
     """A record whose request has failed."""
 
     record: Record
-    raised: Raised | None
+    raised: RaisedError | None
 
     @property
     def size_bytes(self) -> int:
@@ -101,7 +101,7 @@ class RecentFailures(RecentRuns[RecentFailure]):
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         super().__init__(limit_bytes)
 
-    def failed(self, run: Run, record: Record, raised: Raised | None) -> None:
+    def failed(self, run: Run, record: Record, raised: RaisedError | None) -> None:
         """Hear of a failure whose row is in the journal; returns at once."""
         one = RecentFailure(record, raised)
         self.remember(run, one, size=one.size_bytes)

@@ -31,7 +31,7 @@ from consumer.pool.outcome import (
     HANDLER_ERROR,
     JOURNAL_UNAVAILABLE,
     QUERY_UNKNOWN,
-    Raised,
+    RaisedError,
 )
 from feedback.doubling import doubled
 from feedback.status import State
@@ -81,7 +81,7 @@ def _is_its_own(finish: Finish, code: str, handler: Handler) -> bool:
     return is_final and code not in _OURS and not is_retryable_code(code, handler)
 
 
-def _class(code: str, message: str | None, raised: Raised | None) -> str:
+def _class(code: str, message: str | None, raised: RaisedError | None) -> str:
     if code != HANDLER_ERROR:
         return ""
     if raised is not None:

@@ -21,8 +21,8 @@ from consumer.features.retries.headers import WakeUp
 from consumer.features.retries.next_run import wakeup_of_row
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
-from consumer.journal import JournalUnavailable, Overdue, Row, Run
-from consumer.journal.pacing import EVER_MS, Span
+from consumer.journal import JournalUnavailable, OverdueRetry, Row, Run
+from consumer.journal.pacing import EVER_MS, LookPacing
 from consumer.journal.sweeps.retrying import FROM_THE_OLDEST, DueCursor
 from consumer.loop.core import Core
 from consumer.status import status_messages
@@ -56,7 +56,7 @@ class OverduePassage:
         self._began_s, self._took_s, self._oldest_ms = now_s, 0.0, 0
         return self._span.begin(now_s)
 
-    def read(self, found: Sequence[Overdue], *, took_s: float) -> bool:
+    def read(self, found: Sequence[OverdueRetry], *, took_s: float) -> bool:
         """Take in a page; return whether the passage ends with it."""
         self._took_s += took_s
         self._oldest_ms = max([self._oldest_ms, *(one.late_ms for one in found)])
@@ -75,7 +75,7 @@ class OverduePassage:
 
     def _begin_at(self, now_s: float) -> None:
         self.cursor = FROM_THE_OLDEST
-        self._span = Span(now_s)
+        self._span = LookPacing(now_s)
         self._began_s, self._took_s, self._oldest_ms = now_s, 0.0, 0
 
 
@@ -133,7 +133,7 @@ class OverdueRetries:
                 break
         self._remember(now_s)
 
-    def _read(self, topics: Collection[str]) -> tuple[list[Overdue], bool]:
+    def _read(self, topics: Collection[str]) -> tuple[list[OverdueRetry], bool]:
         """Return the next page, and whether the passage ends with it."""
         began_s = monotonic_s()
         within_ms = self._passage.within_ms(began_s)
@@ -147,7 +147,7 @@ class OverdueRetries:
             raise
         return found, self._passage.read(found, took_s=monotonic_s() - began_s)
 
-    def _look_at(self, page: Sequence[Overdue], out_of_reach: set[str], now_s: float) -> int:
+    def _look_at(self, page: Sequence[OverdueRetry], out_of_reach: set[str], now_s: float) -> int:
         """Wake up or end the retries of a page; return how many were found."""
         asked = 0
         ended: list[Row] = []
@@ -195,7 +195,7 @@ class OverdueRetries:
         at_s, _ = self._next_s.get(_name(row), (now_s, 0.0))
         return at_s <= now_s
 
-    def _delivery(self, one: Overdue) -> Delivery | None:
+    def _delivery(self, one: OverdueRetry) -> Delivery | None:
         """Return the delivery to run; None when its payload is not where it was."""
         delivery = self._payloads.of(one.row)
         if delivery is None:

@@ -74,7 +74,7 @@ _COLUMNS = Redrive._fields[: Redrive._fields.index("silent_ms")]
 _NAMED, _UNDER_WAY = "requests", "under_way"
 
 
-class SoFar(NamedTuple):
+class SavedProgress(NamedTuple):
     """The progress of a redrive that is to be saved.
 
     Args:

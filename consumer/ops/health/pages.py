@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from consumer.ops.health.vitals import Oldest, Vitals
+from consumer.ops.health.vitals import OldestRequest, Vitals
 from feedback.web.page_server import Answer, Pages
 
 
@@ -58,7 +58,7 @@ def pages(
     *,
     worker_id: str,
     look: Callable[[], Vitals],
-    oldest: Callable[[], Oldest | None],
+    oldest: Callable[[], OldestRequest | None],
     stalled: Callable[[], Mapping[str, float]],
     registry: CollectorRegistry,
 ) -> Pages:
@@ -80,7 +80,7 @@ def pages(
 
 
 def _ready(
-    worker_id: str, seen: Vitals, lacks: Mapping[str, str], oldest: Oldest | None
+    worker_id: str, seen: Vitals, lacks: Mapping[str, str], oldest: OldestRequest | None
 ) -> dict[str, Any]:
     return {
         "ready": not lacks,

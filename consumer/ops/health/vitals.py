@@ -65,7 +65,7 @@ class Vitals:
         return 0 < self.children_ready <= self.children_late
 
 
-class Oldest(NamedTuple):
+class OldestRequest(NamedTuple):
     """The request that has been in the worker's hands for longest: at a stop, the one that blocks.
 
     Not its key: that may be a card number, and anybody may read the page.

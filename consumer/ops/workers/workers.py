@@ -18,7 +18,7 @@ from feedback import __version__
 
 if TYPE_CHECKING:
     # A worker writes its heartbeat by it, and has it; who reads heartbeats needs no worker.
-    from consumer.ops.health.vitals import Oldest, Vitals
+    from consumer.ops.health.vitals import OldestRequest, Vitals
 
 # A heartbeat is written three times in `heartbeat_ttl_s`: it stays small.
 MAX_TOPICS = 20
@@ -55,7 +55,7 @@ class WorkerLoad(BaseModel):
 
 def load_of(
     seen: Vitals,
-    oldest: Oldest | None,
+    oldest: OldestRequest | None,
     *,
     waiting: int,
     pace: Mapping[str, TopicPace],

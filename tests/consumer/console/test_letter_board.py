@@ -8,7 +8,7 @@ import pytest
 from consumer.console.letter_board import LetterBoard
 from consumer.console.letter_choice import EVERYTHING, LetterChoice
 from consumer.console.letter_index import LetterIndex, LetterView
-from consumer.dlq.dates import Stretch
+from consumer.dlq.dates import DateRange
 from feedback.clock import monotonic_s
 from feedback.settings.settings import load
 from tests.consumer.features.dead_letters.conftest import MakeBox
@@ -84,9 +84,9 @@ def test_a_view_is_kept_for_its_own_choice_and_so_many_at_most(
     monkeypatch.setattr(LetterIndex, "view", noted)
     board = LetterBoard(load(make_box("work").stage.config()))
     since, until, of_topic = (
-        LetterChoice(stretch=Stretch(1)),
-        LetterChoice(stretch=Stretch(None, 1)),
-        LetterChoice((("topic", "pay"),), Stretch(1)),
+        LetterChoice(stretch=DateRange(1)),
+        LetterChoice(stretch=DateRange(None, 1)),
+        LetterChoice((("topic", "pay"),), DateRange(1)),
     )
     for choice in (EVERYTHING, since, until, since, until, of_topic, of_topic, since, EVERYTHING):
         assert board.look(choice).why == ""

@@ -10,7 +10,7 @@ from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
 from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row
 from consumer.journal import JournalState as Journaled
 from consumer.loop import dead_ends
-from consumer.loop.continuation import After
+from consumer.loop.continuation import NextStep
 from consumer.loop.recovery.sweeper import after_dead
 from feedback.status import State
 from feedback.statuses import Status
@@ -87,8 +87,8 @@ def test_whether_the_effect_of_a_later_success_is_lost_is_said_by_how_that_run_w
 
 
 def test_a_marked_claim_is_in_doubt_once_it_says_so() -> None:
-    assert after_dead(row(effect_at=5), MARKED) is After.PARK
-    assert after_dead(row(), MARKED) is After.RUN_AGAIN
+    assert after_dead(row(effect_at=5), MARKED) is NextStep.PARK
+    assert after_dead(row(), MARKED) is NextStep.RUN_AGAIN
 
 
 @pytest.mark.parametrize("state", [State.EXPIRED, State.SKIPPED])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer.features.retries.next_run import ended
 from consumer.handlers.backoff import Tiers
 from consumer.handlers.declaration import Order
-from consumer.journal import Finish, Retried
+from consumer.journal import Finish, RetriedRuns
 from consumer.journal.records import NEVER_RETRIED
 from consumer.loop.granted import placed
 from tests.consumer.samples import delivery, payments, row
@@ -32,6 +32,6 @@ def test_what_a_resend_with_the_old_deadline_reopened_has_its_retries_until_the_
 def test_a_retry_is_run_as_the_request_at_its_first_place() -> None:
     one = delivery("a")._replace(wakes=3, handler=payments(order=Order.KEY))
     claim = row("a", "CLAIMED", partition=5, offset=99, deadline_at=7)
-    found = placed(one, claim, Retried(3, 8))
+    found = placed(one, claim, RetriedRuns(3, 8))
     assert (found.record.partition, found.record.offset, found.deadline_at) == (5, 99, 7)
     assert (found.wakes, found.retried, found.first_failed_at) == (0, 3, 8)

@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 
 from consumer.features.waits.registry.wait_rows import ExpiryRow, UnfinishedRow
-from consumer.journal.batch import Columns, Shape
+from consumer.journal.batch import BatchShape, Columns
 from consumer.journal.tables import BIGINT
 from consumer.journal.wait_tables import expiry, wait
 from feedback.kafka.values import Partition
@@ -52,8 +52,8 @@ _WAIT: Columns = (
     ("holder", _TEXT),
     ("generation", BIGINT),
 )
-_UNFINISHED = Shape("unfinished", (*_WAIT, ("written_at", BIGINT)))
-_EXPIRY = Shape(
+_UNFINISHED = BatchShape("unfinished", (*_WAIT, ("written_at", BIGINT)))
+_EXPIRY = BatchShape(
     "expiry",
     (
         *_WAIT,
@@ -63,7 +63,7 @@ _EXPIRY = Shape(
         ("ended_offset", BIGINT),
     ),
 )
-_END = Shape("wait_end", (*_REQUEST, ("ended_offset", BIGINT)))
+_END = BatchShape("wait_end", (*_REQUEST, ("ended_offset", BIGINT)))
 BATCHES = (_UNFINISHED, _EXPIRY, _END)
 
 # Of requests: the name, and the offset before which a record of it is ended.
@@ -104,7 +104,7 @@ def delete_expiries(
 
 def _execute(
     connection: Connection,
-    shape: Shape,
+    shape: BatchShape,
     group: str,
     place: Partition,
     rows: Iterable[tuple[Any, ...]],

@@ -14,7 +14,7 @@ from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.record_writer import OutgoingListener, PageResults
 from consumer.journal import JournalUnavailable, Run
 from consumer.journal.records import Row
-from consumer.journal.waiting import Cursor, OwedCount, OwedRow
+from consumer.journal.waiting import OwedCount, OwedCursor, OwedRow
 from tests.consumer.features.dead_letters.samples import FAILED_AT, dead
 
 STRATEGIES = {"payments": KEEP, "orders": KEEP, "news": DROP}
@@ -29,7 +29,7 @@ class Rows:
         self.is_closed = False
         self.turns = 0
         self.looks = 0
-        self.asked: list[Cursor] = []
+        self.asked: list[OwedCursor] = []
         self.spans: list[int] = []
         self.spend: Callable[[], None] = lambda: None
         for request_id in ids:
@@ -61,7 +61,7 @@ class Rows:
 
     def page(
         self,
-        cursor: Cursor,
+        cursor: OwedCursor,
         *,
         topics: Collection[str],
         limit: int,

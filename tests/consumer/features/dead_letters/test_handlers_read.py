@@ -9,7 +9,7 @@ from consumer.handlers.dead_letters.dead_letter import DeadLetter, read_dead_let
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, receive
 from consumer.pool.job import Job, request_of
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from feedback.errors import KafkaUnavailable
 from feedback.logs import event_of
 from feedback.settings.settings import load
@@ -28,7 +28,7 @@ def test_a_letter_of_ours_is_read_whole() -> None:
         failed,
         record(headers=redriven),
         group="g",
-        raised=Raised("bank.Down", "Traceback: …"),
+        raised=RaisedError("bank.Down", "Traceback: …"),
     )
     assert read_dead_letter("a.dlq.3", KEY, headers) == DeadLetter(
         request_id="a",

@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, headers_of
-from consumer.pool.outcome import STACK_LIMIT_BYTES, Raised
+from consumer.pool.outcome import STACK_LIMIT_BYTES, RaisedError
 from feedback.records.envelope import Headers, Record, decode_headers
 from feedback.records.failure_headers import OF_A_FAILURE, utf8
 from tests.consumer.features.dead_letters.samples import FAILED_AT, dead, texts
 from tests.consumer.samples import TIMESTAMP_MS, named, record
 
-RAISED = Raised("payments.BankDown", "Traceback (most recent call last):\n  ...\nBankDown: no\n")
+RAISED = RaisedError(
+    "payments.BankDown", "Traceback (most recent call last):\n  ...\nBankDown: no\n"
+)
 OURS = ["onceward-request-id", "onceward-attempt", "onceward-deadline"]
 
 
@@ -132,7 +134,7 @@ def test_texts_are_cut_step_by_step_and_the_letter_says_which() -> None:
     sent, failure = record(key=key), dead(message=message)
     steps = []
     for trim in TRIMS:
-        raised = Raised("E", stack)
+        raised = RaisedError("E", stack)
         found = texts(headers_of(failure, sent, group="g", raised=raised, trim=trim))
         names = ("DLQ_STACKTRACE", "DLQ_EXCEPTION_MESSAGE", "ORIGINAL_KEY")
         sizes = [len(found[name].encode()) if name in found else 0 for name in names]
@@ -147,7 +149,7 @@ def test_texts_are_cut_step_by_step_and_the_letter_says_which() -> None:
 
 
 def test_of_a_stack_the_end_stays_and_of_a_message_the_beginning() -> None:
-    raised = Raised("E", "first\n" + "x" * 9000 + "last")
+    raised = RaisedError("E", "first\n" + "x" * 9000 + "last")
     found = texts(
         headers_of(
             dead(message="first" + "x" * 900 + "last"),
@@ -187,7 +189,7 @@ def test_whatever_is_in_it_a_letter_is_valid_text_bounded_and_names_its_request(
 ) -> None:
     sent = record(headers=tuple(headers), key=key)
     failure = dead("the-id", code=code, message=message)
-    raised = Raised(stack, stack)
+    raised = RaisedError(stack, stack)
     written = headers_of(failure, sent, group="g" * 200, raised=raised, trim=trim)  # type: ignore[arg-type]
     foreign = [one for one in headers if one[0] not in {*OURS, *OF_A_FAILURE}]
     assert [one for one in written if one in foreign][: len(foreign)] == foreign

@@ -10,7 +10,7 @@ from consumer.features.outgoing import record_writer as module
 from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.record_writer import PageResults
 from consumer.journal.waiting import OwedRow
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
 from feedback.kafka.topics import TopicMissing
@@ -66,7 +66,7 @@ def test_a_failure_becomes_a_record_of_its_dead_letter_topic() -> None:
 
 def test_what_the_worker_remembers_is_not_read_again_and_tells_more() -> None:
     desk = Desk()
-    desk.recent.failed(("a", 1), record(value=None), Raised("E", "stack"))
+    desk.recent.failed(("a", 1), record(value=None), RaisedError("E", "stack"))
     desk.post(dead("a"))
     (written,) = desk.writer.taken
     assert written.value is None
@@ -76,7 +76,7 @@ def test_what_the_worker_remembers_is_not_read_again_and_tells_more() -> None:
 
 def test_of_another_generation_nothing_is_remembered() -> None:
     desk = Desk(17)
-    desk.recent.failed(("a", 1), record(value=None), Raised("E", "stack"))
+    desk.recent.failed(("a", 1), record(value=None), RaisedError("E", "stack"))
     desk.post(dead("a", generation=2))
     assert "DLQ_STACKTRACE" not in dict(desk.writer.taken[0].headers)
 
@@ -113,7 +113,7 @@ def test_a_topic_that_is_away_is_looked_up_anew_the_next_time() -> None:
 def test_a_letter_that_is_too_large_loses_its_texts_before_it_is_given_up() -> None:
     desk = Desk()
     for name, trim in zip("abcd", TRIMS, strict=True):
-        desk.recent.failed((name, 1), record(value=name.encode()), Raised("E", "s" * 8192))
+        desk.recent.failed((name, 1), record(value=name.encode()), RaisedError("E", "s" * 8192))
         assert trim.stack_bytes <= 8192
     limits = {b"a": 20_000, b"b": 3000, b"c": 700, b"d": 10}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from consumer.features.pausing.circuit_breaker import FINE, FailureKind, failure_kind_of
-from consumer.loop.continuation import After, continuation
+from consumer.loop.continuation import NextStep, continuation
 from consumer.loop.settlement import Settlement
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from tests.consumer.samples import delivery, payments, settled
 
 
@@ -23,9 +23,9 @@ def end(
     return replace(settled(one, state, code=code, **facts), raised=raised)
 
 
-def raised(name: str) -> Raised:
+def raised(name: str) -> RaisedError:
     """Return what a handler raised."""
-    return Raised(name, "")
+    return RaisedError(name, "")
 
 
 def test_work_that_was_done_is_fine() -> None:
@@ -67,7 +67,7 @@ def test_a_doubt_that_a_handler_raised_has_no_code_and_is_a_failure() -> None:
 @pytest.mark.parametrize("code", ["TIMEOUT", "CHILD_DIED", "QUERY_UNKNOWN"])
 def test_codes_of_ours_are_failures_without_a_class(code: str) -> None:
     assert failure_kind_of(end("IN_DOUBT", code, message="X: y")) == FailureKind(code)
-    again = continuation(delivery("a"), 1, After.RUN_AGAIN, because=code)
+    again = continuation(delivery("a"), 1, NextStep.RUN_AGAIN, because=code)
     assert failure_kind_of(Settlement(again.run, again.delivery, follows=again)) == FailureKind(
         code
     )

@@ -14,7 +14,7 @@ from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
 from consumer.journal.pauses import PauseRow
 from consumer.loop.settlement import Settlement
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from feedback.records.envelope import Record
 from feedback.status import State
 from tests.consumer.samples import delivery, record, row, settled
@@ -26,7 +26,7 @@ STOPPED = PauseRow("payments", "a reason", 5, "somebody")
 def down(one: Delivery) -> Settlement:
     """Return how a run ended that did not reach the counterparty; a resend may help."""
     failed = settled(one, "FAILED", code=DOWN.code, resend=True)
-    return replace(failed, raised=Raised(DOWN.error_class, ""))
+    return replace(failed, raised=RaisedError(DOWN.error_class, ""))
 
 
 class Told(PauseListener):

@@ -14,7 +14,7 @@ from consumer.journal.redrive.later_successes import (
     LaterSuccesses,
     stretches,
 )
-from consumer.journal.redrive.resolving import Decisions
+from consumer.journal.redrive.resolving import PersonDecisions
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, new_id
 
@@ -108,7 +108,7 @@ def test_a_success_between_a_doubt_and_its_resolution_as_failed_is_named(
     database.change(
         "UPDATE onceward_request SET finished_at = finished_at - 9, claimed_at = claimed_at - 9"
     )
-    with closing(Decisions(database.url, group=group)) as decisions:
+    with closing(PersonDecisions(database.url, group=group)) as decisions:
         decisions.resolve(
             doubt, has_succeeded=False, result=None, code="NONE", reason="a list", by="ann"
         )
