@@ -21,10 +21,10 @@ LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages"})
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
 # Of each file, the time of its last change in ns and its size.
-Snapshot = dict[str, tuple[int, int]]
+FileTimes = dict[str, tuple[int, int]]
 
 
-def snapshot(root: Path, *others: Path) -> Snapshot:
+def snapshot(root: Path, *others: Path) -> FileTimes:
     """Return the state of each Python file below `root`, and of other files that are there."""
     found = {}
     for path in [*_python_files(root), *map(str, others)]:
@@ -36,7 +36,7 @@ def snapshot(root: Path, *others: Path) -> Snapshot:
     return found
 
 
-def changed(before: Snapshot, now: Snapshot) -> list[str]:
+def changed(before: FileTimes, now: FileTimes) -> list[str]:
     """Return the files that changed, came or went.
 
     >>> changed({"a.py": (1, 5), "b.py": (1, 5)}, {"a.py": (2, 5), "c.py": (2, 1)})

@@ -66,7 +66,7 @@ class HttpOrder:
     prefix: str = ""
 
 
-class Offer:
+class TopicOffer:
     """The topics that are offered, with their rules and schemas.
 
     Args:

@@ -24,7 +24,7 @@ from producer_client.http.answers import HttpAnswer
 from producer_client.http.callers import Caller
 from producer_client.http.door import (
     HttpOrder,
-    Offer,
+    TopicOffer,
     accepted,
     document_of,
     etag_of,
@@ -84,7 +84,7 @@ class FrontDoor:
 
     def __init__(self, client: AsyncClient) -> None:
         settings = client.settings
-        self.offer = Offer(settings.http, max_request_bytes=settings.client.max_request_bytes)
+        self.offer = TopicOffer(settings.http, max_request_bytes=settings.client.max_request_bytes)
         self.client = client
         self.is_draining = False
         self.was_cut = False

@@ -130,10 +130,10 @@ class SearchFirst:
     look_s: float
 
 
-Decision = Resend | Later | Ended | SearchFirst
+ResendDecision = Resend | Later | Ended | SearchFirst
 
 
-def decide(seen: SeenRequest, *, resend_after_s: float) -> Decision:
+def decide(seen: SeenRequest, *, resend_after_s: float) -> ResendDecision:
     """Return the resender's decision about a request whose check is due.
 
     LOST and UNKNOWN are sent at once. A request that has ended is left alone. So is a FAILED that a
@@ -179,7 +179,7 @@ def _search(seen: SeenRequest, wait_s: float, resend_after_s: float) -> SearchFi
     return SearchFirst(max(resend_after_s, min(seen.since_told_s, LONGEST_PAUSE_S)))
 
 
-def _when_due(seen: SeenRequest, wait_s: float, why: ResendReason) -> Decision:
+def _when_due(seen: SeenRequest, wait_s: float, why: ResendReason) -> ResendDecision:
     if 0 <= seen.since_told_s < wait_s:
         return Later(wait_s - seen.since_told_s)
     return Resend(why)

@@ -8,7 +8,7 @@ from pathlib import Path
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
 from onceward.servers.errors import StackError
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from spark_audit.say.summary import one_line
 from tests.demo.scene import Scene
 
@@ -45,7 +45,7 @@ def audit(keeper: Keeper, scene: Scene, *, began_ms: int) -> Audited:
     return audited_by(keeper, command, report, within_s=AUDIT_WITHIN_S)
 
 
-def audited_by(keeper: Keeper, command: Command, report: Path, *, within_s: float) -> Audited:
+def audited_by(keeper: Keeper, command: ServerCommand, report: Path, *, within_s: float) -> Audited:
     """Run an audit and return its findings.
 
     Args:

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from consumer.ops.health.vitals import OldestRequest, Vitals
-from feedback.web.page_server import Answer, Pages
+from feedback.web.page_server import PageAnswer, Pages
 
 
 def missing(seen: Vitals) -> dict[str, str]:
@@ -64,17 +64,17 @@ def pages(
 ) -> Pages:
     """Return the pages of a worker by their paths."""
 
-    def live() -> Answer:
+    def live() -> PageAnswer:
         late = {loop: round(late_s, 1) for loop, late_s in stalled().items()}
         return _json(not late, {"live": not late, "worker_id": worker_id, "stalled": late})
 
-    def ready() -> Answer:
+    def ready() -> PageAnswer:
         seen = look()
         lacks = missing(seen)
         return _json(not lacks, _ready(worker_id, seen, lacks, oldest()))
 
-    def metrics() -> Answer:
-        return Answer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(registry))
+    def metrics() -> PageAnswer:
+        return PageAnswer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(registry))
 
     return {"/live": live, "/ready": ready, "/metrics": metrics}
 
@@ -103,6 +103,6 @@ def _ready(
     }
 
 
-def _json(is_fine: bool, content: Mapping[str, Any]) -> Answer:
+def _json(is_fine: bool, content: Mapping[str, Any]) -> PageAnswer:
     status = HTTPStatus.OK if is_fine else HTTPStatus.SERVICE_UNAVAILABLE
-    return Answer(status, "application/json", json.dumps(content).encode() + b"\n")
+    return PageAnswer(status, "application/json", json.dumps(content).encode() + b"\n")

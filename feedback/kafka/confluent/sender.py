@@ -23,7 +23,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from feedback.clock import monotonic_s
 from feedback.kafka.confluent.bounded_sends import BoundedSends
-from feedback.kafka.confluent.bounded_topic import Share
+from feedback.kafka.confluent.bounded_topic import RecordShare
 from feedback.kafka.confluent.faults import ABSENT, fault_of, words_of
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.send_ends import forbidden, refused
@@ -94,7 +94,7 @@ class ConfluentSender:
             self._learn(connection, topic, until_s)
         require_safe(self._plan.safety, topic, until_s)
 
-        def give(share: Share) -> ConfluentPending | None:
+        def give(share: RecordShare) -> ConfluentPending | None:
             return connection.hand_over(topic, key, value, headers, share=share, deadline_s=until_s)
 
         try:

@@ -23,7 +23,7 @@ from producer_client.http import idempotency_key
 from producer_client.http.callers import ANONYMOUS, Caller
 from producer_client.http.door import (
     HttpOrder,
-    Offer,
+    TopicOffer,
     accepted,
     document_of,
     etag_of,
@@ -47,10 +47,10 @@ NO_JSON = [
 NOW_MS = 1_700_000_000_000
 
 
-def _offer(**section: Any) -> Offer:
+def _offer(**section: Any) -> TopicOffer:
     topics = {"payments": {}, "seats": {"key": "optional", "content_types": ["text/plain"]}}
     settings = load(None, http={"topics": topics, "max_body_bytes": 100, **section})
-    return Offer(settings.http, max_request_bytes=1_000_000)
+    return TopicOffer(settings.http, max_request_bytes=1_000_000)
 
 
 def _status(state: State = State.RUNNING, **facts: Any) -> Status:
@@ -308,7 +308,7 @@ class Payment(BaseModel):
     parts: list[Part] = []
 
 
-def _offer_of(topic: dict[str, str]) -> Offer:
+def _offer_of(topic: dict[str, str]) -> TopicOffer:
     return _offer(topics={"payments": topic})
 
 

@@ -11,10 +11,10 @@ from feedback.status import FINAL, State
 from producer_client.sending.resending import (
     MAX_BACKOFF_FACTOR,
     ClientStep,
-    Decision,
     Ended,
     Later,
     Resend,
+    ResendDecision,
     ResendReason,
     SearchFirst,
     SeenRequest,
@@ -114,7 +114,7 @@ AFTER_S = 30.0
 OPEN = (State.PENDING, State.ACCEPTED, State.RUNNING, State.RETRYING)
 
 
-def _decide(state: State, **facts: Any) -> Decision:
+def _decide(state: State, **facts: Any) -> ResendDecision:
     given: dict[str, Any] = {
         "attempt": 1,
         "since_told_s": 0.0,
@@ -252,7 +252,7 @@ def test_what_may_have_been_taken_back_before_redis_came_back_is_searched_for(
 
 
 def test_it_is_searched_for_when_it_would_be_sent_and_then_at_longer_and_longer_intervals() -> None:
-    def decided(since_told_s: float) -> Decision:
+    def decided(since_told_s: float) -> ResendDecision:
         return _decide(State.PENDING, is_from_before=True, since_told_s=since_told_s, draw=0.0)
 
     assert decided(AFTER_S - 1.0) == Later(1.0)
