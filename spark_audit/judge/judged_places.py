@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.spark import frame_of
-from spark_audit.stage.chain import Stretch
+from spark_audit.stage.chain import OffsetRange
 from spark_audit.stage.manifest import Manifest, TopicKind
 
 _RANGES = (
@@ -123,7 +123,7 @@ def may_be_forgotten(earliest: Column) -> Column:
     return F.coalesce(is_below | is_old, F.lit(False))
 
 
-def _reached_before(manifest: Manifest, topic: str, partition: int) -> list[Stretch]:
+def _reached_before(manifest: Manifest, topic: str, partition: int) -> list[OffsetRange]:
     """Return the offsets that earlier days have reached.
 
     The day begins at the first record that was left to it. Behind that lie records that the day
@@ -138,7 +138,7 @@ def _reached_before(manifest: Manifest, topic: str, partition: int) -> list[Stre
     return found
 
 
-def _stretches(found: Iterable[Stretch]) -> list[dict[str, int]]:
+def _stretches(found: Iterable[OffsetRange]) -> list[dict[str, int]]:
     return [{"first": first, "after": after} for first, after in found]
 
 

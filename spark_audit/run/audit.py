@@ -28,7 +28,7 @@ from spark_audit.judge.sample import requests_to_compare
 from spark_audit.judge.status_check import Comparison, compare
 from spark_audit.output.location import Location, is_hadoop, output_of
 from spark_audit.output.outputs import replacing, settled, told_when_full, write_text
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.output.run_lock import alone
 from spark_audit.run.opening import jars_for, require_shared, session_of
 from spark_audit.run.preparation import check_settings, prepare
@@ -105,7 +105,7 @@ def run_audit(
         if is_hadoop(settings.audit.output):
             # It is Spark's Java that knows the way there.
             spark = opened.enter_context(session_of(settings.audit, jars, progress=progress))
-        places = Places(output_of(settings.audit.output, spark), window.date)
+        places = DayPaths(output_of(settings.audit.output, spark), window.date)
         # Here before Spark starts, which takes seconds: of two audits one fails at once.
         opened.enter_context(alone(places.output, unlock=unlock))
         with explained("the audit cannot begin"):
@@ -125,7 +125,7 @@ def audit_with(
 ) -> AuditResult:
     """Judge a window in a session that is open; the caller holds the lock of the output folder."""
     began_s = monotonic_s()
-    places = Places(output_of(settings.audit.output, spark), window.date)
+    places = DayPaths(output_of(settings.audit.output, spark), window.date)
     source = prepare(settings, window, places, again=again)
     return _audit(spark, settings, window, source, conditions, again=again, began_s=began_s)
 
@@ -140,7 +140,7 @@ def _audit(
     again: bool,
     began_s: float,
 ) -> AuditResult:
-    places = Places(output_of(settings.audit.output, spark), window.date)
+    places = DayPaths(output_of(settings.audit.output, spark), window.date)
     with told_when_full(places.output), explained("the audit cannot go on"):
         require_shared(spark, places.output)
         telling = VerdictTelling(
@@ -174,7 +174,7 @@ def _audited(
 ) -> AuditResult:
     manifest = Manifest.read(snapshot.manifest)
     snapshot.require_whole(manifest)
-    places = Places(output_of(settings.audit.output, spark), manifest.date)
+    places = DayPaths(output_of(settings.audit.output, spark), manifest.date)
     log.info("audit.staged", date=manifest.date, partitions=len(manifest.partitions))
     day = judge_day(spark, snapshot, manifest, places, samples=settings.audit.statuses)
     judged = day.requests
@@ -224,7 +224,7 @@ def _has_page(settings: Settings) -> Callable[[str], bool]:
         # There a page lies in the folder of its run: no link to it would last.
         return lambda _: False
     output = output_of(settings.audit.output)
-    return lambda date: Places(output, date).page.exists()
+    return lambda date: DayPaths(output, date).page.exists()
 
 
 def _compared(settings: Settings, judged: DataFrame, manifest: Manifest) -> Comparison | None:

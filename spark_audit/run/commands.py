@@ -25,7 +25,7 @@ from feedback.errors import NotAvailable
 from spark_audit.judge.day_verdict import parse_fail_on
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import settled
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.output.run_lock import alone
 from spark_audit.run.opening import output_folder
 from spark_audit.run.package import write_package
@@ -131,7 +131,7 @@ def report(config: str | None, as_json: bool, date: str | None) -> int:
     """
     with output_folder(settings_of(config, needs=OF_THE_FOLDER).audit) as output:
         day = _window(date, None, None).date
-        places = Places(output, day)
+        places = DayPaths(output, day)
         page, summary = places.page, _summary(places.summary)
         _require_latest(summary, output, day)
         _require_whole(summary, day)

@@ -21,7 +21,7 @@ from spark_audit.say.history import History
 from spark_audit.say.resend_lines import ResendLines
 
 if TYPE_CHECKING:
-    from spark_audit.stage.chain import Link
+    from spark_audit.stage.chain import ChainLink
     from spark_audit.stage.gaps import Gap
     from spark_audit.stage.manifest import Manifest
 
@@ -199,7 +199,7 @@ def _histogram(counts: Mapping[int, int]) -> dict[str, int]:
     return {str(bucket): count for bucket, count in sorted(counts.items())}
 
 
-def _offsets(links: Sequence[Link]) -> dict[str, Any]:
+def _offsets(links: Sequence[ChainLink]) -> dict[str, Any]:
     """Return how many offsets the day judged, in all and of each partition. Those of all days, with
     the gaps, are the offsets that there were; `waiting` is left to later days."""
     partitions = [

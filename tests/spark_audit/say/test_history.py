@@ -8,7 +8,7 @@ import pytest
 
 from feedback.logs import event_of
 from spark_audit.findings import Finding
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.say.history import (
     NAME,
     History,
@@ -25,7 +25,7 @@ TODAY = "2026-11-20"
 
 
 def _keep(output: Path, found: Summary) -> Path:
-    path = Places(output, found["date"]).summary
+    path = DayPaths(output, found["date"]).summary
     path.parent.mkdir(parents=True)
     path.write_text(as_text(found))
     return path
