@@ -66,7 +66,7 @@ def cli(
       onceward-console --user ann --role operator >> people
     """
     try:
-        from consumer.console.entrance import require_safe
+        from consumer.console.entrance import require_safe_address
         from consumer.console.people import ConsoleRole, line_of
         from consumer.console.server import serve
     except ModuleNotFoundError as error:
@@ -77,7 +77,7 @@ def cli(
         click.echo(line_of(name, map(ConsoleRole, roles), password))
         return int(ExitCode.FINE)
     settings = settings_of(config)
-    require_safe(settings.console, host)
+    require_safe_address(settings.console, host)
     require_access(settings)
     logs.configure(level=log_level)
     return int(serve(settings, listen(host, port, setting="--port"), file=_absolute(config)))

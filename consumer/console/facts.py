@@ -27,7 +27,7 @@ class ReadFact(Generic[T]):
     why: str = ""
 
 
-def read(reader: Callable[[], T]) -> ReadFact[T]:
+def read_fact(reader: Callable[[], T]) -> ReadFact[T]:
     """Return the reader's fact, or why it has none: a server is away, or refuses this user."""
     try:
         return ReadFact(reader())
@@ -48,7 +48,7 @@ class FactReaders:
 
     def begin(self, reader: Callable[[], T]) -> Callable[[], ReadFact[T]]:
         """Let a thread read; return a function that waits for the fact."""
-        return self._threads.submit(read, reader).result
+        return self._threads.submit(read_fact, reader).result
 
     def close(self) -> None:
         """Begin no more; do not wait for those at work."""

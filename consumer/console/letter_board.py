@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, field
 
-from consumer.console.facts import ReadFact, read
+from consumer.console.facts import ReadFact, read_fact
 from consumer.console.letter_choice import EVERYTHING, LetterChoice
 from consumer.console.letter_index import IndexedLetter, LetterIndex, LetterView
 from consumer.dlq.letter_reader import journaled_letters
@@ -129,7 +129,7 @@ class LetterBoard:
     def _looked(self, choice: LetterChoice) -> _Chosen:
         view = self._index.view(choice, most=LISTED, bars=BARS)
         open_ones = [one.request_id for one in view.newest if _is_open_here(one)]
-        return view, read(lambda: asked_anew(self._settings, open_ones))
+        return view, read_fact(lambda: asked_anew(self._settings, open_ones))
 
     def _refreshed(self) -> ReadFact[_Refresh]:
         with self._lock:
@@ -155,7 +155,7 @@ class LetterBoard:
             ended.result()
 
     def _read(self) -> None:
-        found = read(self._refresh)
+        found = read_fact(self._refresh)
         with self._lock:
             read_s = found.value.seconds if found.value else 0.0
             rest_s = max(OLD_S, RESTS * read_s)

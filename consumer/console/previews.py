@@ -21,7 +21,7 @@ from consumer.dlq.discard_command import discard_letters
 from consumer.dlq.letter import Letter
 from consumer.dlq.options import LetterOptions
 from consumer.dlq.redrive.loop import RedrivePace
-from consumer.dlq.redrive.progress import SENT, left_in_words, refused
+from consumer.dlq.redrive.progress import SENT, left_in_words, refusal_counts
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import rehearse
 from consumer.dlq.redrive.risks import RedriveRisks
@@ -150,7 +150,7 @@ class Previews:
             counts, count, spans = dict(trial.counts), trial.taken, trial.seen
             first, later, marks, risks = [], NOTHING_LATER, trial.marks, RedriveRisks()
         is_theirs = bool(plan.dlqs) and kind != DISCARD
-        left = left_in_words(refused(counts), is_theirs=is_theirs)
+        left = left_in_words(refusal_counts(counts), is_theirs=is_theirs)
         return Preview(kind, plan, count, spans or {}, left, first, later, marks, risks)
 
     def sealed(self, preview: Preview) -> str:

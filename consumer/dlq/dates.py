@@ -72,10 +72,10 @@ def moment_ms(name: str, text: str, *, now_ms: int) -> int:
     return passed.days * 86_400_000 + passed.seconds * 1000 + passed.microseconds // 1000
 
 
-def age(ms: int) -> str:
+def whole_units(ms: int) -> str:
     """Return a duration in milliseconds in its largest whole unit.
 
-    >>> [age(one) for one in (-5, 59_999, 7_200_000, 400 * 86_400_000)]
+    >>> [whole_units(one) for one in (-5, 59_999, 7_200_000, 400 * 86_400_000)]
     ['0s', '59s', '2h', '400d']
     """
     whole = max(0, ms)

@@ -28,7 +28,7 @@ from consumer.dlq.options import (
 )
 from consumer.dlq.redrive.endings import without_letter
 from consumer.dlq.redrive.loop import RedrivePace
-from consumer.dlq.redrive.progress import NO_LETTER, refused
+from consumer.dlq.redrive.progress import NO_LETTER, refusal_counts
 from consumer.dlq.redrive.record import candidate_of, mark_of
 from consumer.dlq.resolve_command import opened_decisions
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
@@ -292,7 +292,7 @@ def _discardable(letter: Letter, group: str) -> RedriveCandidate:
 
 def _print_discarded(done: DiscardPass, *, as_json: bool, is_trial: bool = False) -> int:
     """Print the results and return the command's exit code."""
-    left = refused(done.counts)
+    left = refusal_counts(done.counts)
     if as_json:
         word = "would_discard" if is_trial else "discarded"
         click.echo(json.dumps({word: done.taken, "refused": left, "requests": dict(done.told)}))

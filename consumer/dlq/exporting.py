@@ -68,7 +68,7 @@ COLUMNS = {
 }
 
 
-def row_of(letter: Letter, state: LetterState) -> dict[str, Any]:
+def letter_columns(letter: Letter, state: LetterState) -> dict[str, Any]:
     """Return all columns of a letter."""
     record = letter.record
     headers = [{"name": name, **bytes_json("value", raw)} for name, raw in letter.headers]
@@ -109,7 +109,10 @@ def export(
         shown: the states to write.
     """
     return export_rows(
-        ([row_of(one.letter, one.state) for one in page if one.state in shown] for page in pages),
+        (
+            [letter_columns(one.letter, one.state) for one in page if one.state in shown]
+            for page in pages
+        ),
         target,
     )
 

@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from consumer.dlq.dates import age, moment
+from consumer.dlq.dates import moment, whole_units
 from consumer.dlq.decoded import MESSAGE_LIMIT
 from consumer.dlq.letter_state import LetterState, ours_in_words
 from consumer.dlq.tally import BARS, NONE, HistogramBar, LetterTally, ListedLetter, NameCounts
@@ -70,7 +70,7 @@ def counts_and_times(tally: LetterTally) -> list[RenderableType]:
     return [_counts(tally), *messages, _times(tally)]
 
 
-def plain(text: str | None) -> Text:
+def unmarked(text: str | None) -> Text:
     """Return foreign text for a terminal: nothing in it is markup."""
     return Text(printable(text or ""))
 
@@ -108,7 +108,7 @@ def _names(title: str, names: NameCounts) -> Table:
     table.add_column(title, header_style="bold", overflow="fold")
     common = names.most_common()
     for name, count in common[:MOST_NAMES]:
-        table.add_row(f"{count:,}", plain(name))
+        table.add_row(f"{count:,}", unmarked(name))
     rest = common[MOST_NAMES:]
     if rest:
         table.add_row(f"{sum(count for _, count in rest):,}", f"of {len(rest):,} more")
@@ -137,13 +137,13 @@ def _letters(newest: list[ListedLetter], width: int, now: int) -> list[Renderabl
     lines: list[RenderableType] = [Text("age   request, state, failed at", style="bold")]
     for one in newest:
         # A cut id is of no use: one that is longer than the line goes on in the next.
-        first = Text(f"{age(now - one.failed_at):>4}  ", overflow="fold")
-        first += plain(one.request_id) + Text("  ") + state_text(one.state)
+        first = Text(f"{whole_units(now - one.failed_at):>4}  ", overflow="fold")
+        first += unmarked(one.request_id) + Text("  ") + state_text(one.state)
         if one.ours is not None:
             first.append(f" ({ours_in_words(one.ours)})")
         at = Text(f"  {moment(one.failed_at)}")
         lines.append(first + at if len(first) + len(at) <= width else first)
-        second = Text("      ") + plain(_failure_words(one))
+        second = Text("      ") + unmarked(_failure_words(one))
         second.truncate(width, overflow="ellipsis")
         lines.append(second)
     return lines

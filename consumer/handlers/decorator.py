@@ -28,7 +28,7 @@ from consumer.handlers.declaration import (
 from consumer.handlers.query_result import QueryResult
 from consumer.handlers.registry import DECLARED
 from consumer.handlers.request import Request
-from consumer.handlers.retry_policy import Named, RetryPolicy, named, policy_of
+from consumer.handlers.retry_policy import Named, RetryPolicy, errors_of, policy_of
 from feedback.records.schemas import SchemaFile
 
 Json = Mapping[Any, Any] | list[Any] | tuple[Any, ...] | str | int | float | None
@@ -136,8 +136,8 @@ def handler(
                 time_limit_s=time_limit_s,
                 deadline_s=deadline_s,
                 model=model,
-                retry_on=named(policy.on),
-                never_retry=named(policy.never),
+                retry_on=errors_of(policy.on),
+                never_retry=errors_of(policy.never),
                 follow_causes=policy.follow_causes,
                 retries=backoffs[0],
                 retries_within_s=policy.within_s,

@@ -131,7 +131,7 @@ def receive(
 def mismatch(delivery: Delivery) -> RefusedRecord:
     """Return the refusal of a record whose id belongs to another payload, or to another topic
     (docs: The guarantee)."""
-    return refused(delivery, PAYLOAD_MISMATCH, _taken(delivery.request_id))
+    return refused_delivery(delivery, PAYLOAD_MISMATCH, _taken(delivery.request_id))
 
 
 def mismatch_of_refused(one: RefusedRecord) -> RefusedRecord:
@@ -148,7 +148,7 @@ def _taken(request_id: str) -> str:
     return f"request id {request_id} is taken by another key, value or topic"
 
 
-def refused(delivery: Delivery, code: str, message: str) -> RefusedRecord:
+def refused_delivery(delivery: Delivery, code: str, message: str) -> RefusedRecord:
     """Return the refusal of a delivery under its coordinates: no existing request is touched."""
     return RefusedRecord(
         record=delivery.record,

@@ -73,7 +73,7 @@ def in_state(state: ColumnElement[str] | str) -> ColumnElement[bool]:
     return request.c.state.concat("") == state
 
 
-def read(
+def read_rows(
     connection: Connection, group: str, request_ids: Collection[str], *, lock: bool = False
 ) -> tuple[dict[str, Row], int]:
     """Return the rows of these requests by id, and the database's clock in epoch ms.

@@ -11,7 +11,7 @@ from consumer.journal.batch import SHAPES
 from consumer.journal.doubts import DoubtCount, count_doubts
 from consumer.journal.errors import DataRefused
 from consumer.journal.group_journal import GroupJournal
-from consumer.journal.history import read
+from consumer.journal.history import read_rows
 from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.leases import FarLease, end_leases, find_far_leases
 from consumer.journal.losses.catching_up import catch_up
@@ -92,7 +92,7 @@ class SweptJournal(GroupJournal):
     def rows(self, request_ids: Collection[str]) -> list[Row]:
         """Return the rows of those requests that have one."""
         with self._session.transaction(read_only=True) as connection:
-            return [*read(connection, self._group, request_ids)[0].values()]
+            return [*read_rows(connection, self._group, request_ids)[0].values()]
 
     def catch_up(self, runs: Sequence[ToldRun]) -> list[Row]:
         """Bring rows forward that are behind their statuses; return them.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from consumer.pool.events import ChildDied, ChildFailed, ChildReady, ChildRetired, Event
-from consumer.pool.exit_watch import exit_fd, in_words
+from consumer.pool.exit_watch import exit_fd, exit_words
 from consumer.pool.frames import Frame, FrameDecoder, MalformedFrame
 from consumer.pool.handover import HandoverClock
 from consumer.pool.job import Job, PoolSettings
@@ -212,7 +212,7 @@ class ChildProcess:
         if self._process.exitcode is None:
             self._process.join(_EXIT_LIMIT_S)
         if self._reason is None:
-            told = in_words(self._process.exitcode)
+            told = exit_words(self._process.exitcode)
             self._reason = told if self.is_ready else f"{told} before it was ready"
         events.append(self._death(self._reason))
         self.sock.close()

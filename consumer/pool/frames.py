@@ -22,7 +22,7 @@ class MalformedFrame(ValueError):
     """The bytes are no frame, or a frame has fields that it cannot have; the stream is unusable."""
 
 
-def encode(header: FrameHeader, tail: bytes = b"") -> bytes:
+def encode_frame(header: FrameHeader, tail: bytes = b"") -> bytes:
     """Return one frame of a JSON-able header and raw bytes."""
     text = _encode(header).encode("ascii")
     return b"".join((_LENGTHS.pack(len(text), len(tail)), text, tail))

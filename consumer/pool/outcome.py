@@ -112,7 +112,7 @@ def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool)
         handler: its declaration.
         effect_granted: whether a marked handler had entered its effect.
     """
-    told = declared(error, handler=handler)
+    told = declared_outcome(error, handler=handler)
     if told is not None:
         return told
     message = describe(error)
@@ -125,7 +125,7 @@ def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool)
     return Outcome(State.FAILED, code=HANDLER_ERROR, message=message)
 
 
-def declared(error: BaseException, *, handler: Handler) -> Outcome | None:
+def declared_outcome(error: BaseException, *, handler: Handler) -> Outcome | None:
     """Return how a run ended that raised a declared error; None when it is not declared.
 
     Args:

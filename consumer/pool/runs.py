@@ -13,13 +13,13 @@ from consumer.handlers.effect_gate import EffectGate
 from consumer.handlers.registry import HandlerRegistry
 from consumer.pool.blocking_retries import BlockingRetries
 from consumer.pool.effects import Effects
-from consumer.pool.job import Job, PoolSettings, request_of
+from consumer.pool.job import Job, PoolSettings, request_of_job
 from consumer.pool.outcome import (
     HANDLER_ERROR,
     JOURNAL_UNAVAILABLE,
     STALE,
     Outcome,
-    declared,
+    declared_outcome,
     judge_error,
     judge_return,
     raised_by,
@@ -126,7 +126,7 @@ class Runs:
         if refused is not None:
             return refused
         gate = self._gate(number, job, handler)
-        request = request_of(job, handler, group=self._settings.group, gate=gate)
+        request = request_of_job(job, handler, group=self._settings.group, gate=gate)
         try:
             value = await handler.function(request)
             return self._returned(value, gate)
@@ -144,7 +144,7 @@ class Runs:
         if refused is not None:
             return refused
         gate = self._gate(number, job, handler)
-        request = request_of(job, handler, group=group, gate=gate, connection=connection)
+        request = request_of_job(job, handler, group=group, gate=gate, connection=connection)
         try:
             value = handler.function(request)
             if value is not None:
@@ -182,7 +182,7 @@ def _raised(
 ) -> Outcome:
     if gate is not None and gate.refused:
         return STALE
-    if declared(error, handler=handler) is None:
+    if declared_outcome(error, handler=handler) is None:
         _log.raised(
             "handler.raised",
             error,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from consumer.pool.frames import Frame, MalformedFrame, encode
+from consumer.pool.frames import Frame, MalformedFrame, encode_frame
 from consumer.pool.job import Job, PoolSettings
 from consumer.pool.outcome import (
     CLASS_LIMIT,
@@ -66,7 +66,7 @@ def pack_jobs(jobs: Iterable[Numbered]) -> bytes:
                 row.append(len(value))
                 parts.append(value)
         rows.append(row)
-    return encode({"jobs": rows}, b"".join(parts))
+    return encode_frame({"jobs": rows}, b"".join(parts))
 
 
 def unpack_jobs(frame: Frame) -> list[Numbered]:
@@ -94,27 +94,27 @@ def unpack_jobs(frame: Frame) -> list[Numbered]:
 
 def pack_answer(number: int, *, granted: bool) -> bytes:
     """Return the frame that answers a run that waits at its effect."""
-    return encode({"effect": [number, granted]})
+    return encode_frame({"effect": [number, granted]})
 
 
 def pack_log_level(level: str) -> bytes:
     """Return the frame that changes the level of a child's logs."""
-    return encode({"log_level": level})
+    return encode_frame({"log_level": level})
 
 
 def pack_stop() -> bytes:
     """Return the frame that asks an idle child to end."""
-    return encode({"stop": True})
+    return encode_frame({"stop": True})
 
 
 def pack_ready(declarations: str) -> bytes:
     """Return the frame of a child that takes work from now on, and has declared this."""
-    return encode({"ready": True, "declarations": declarations})
+    return encode_frame({"ready": True, "declarations": declarations})
 
 
 def pack_failure(reason: str) -> bytes:
     """Return the frame of a child that cannot take work."""
-    return encode({"failed": reason})
+    return encode_frame({"failed": reason})
 
 
 def pack_report(
@@ -130,9 +130,11 @@ def pack_report(
     if asked:
         header["asked"] = asked
     if not finished:
-        return encode(header)
+        return encode_frame(header)
     header["finished"] = [_row(number, outcome) for number, outcome in finished]
-    return encode(header, "".join([o.result for _, o in finished if o.result]).encode("ascii"))
+    return encode_frame(
+        header, "".join([o.result for _, o in finished if o.result]).encode("ascii")
+    )
 
 
 def unpack_report(frame: Frame) -> Report:

@@ -173,14 +173,14 @@ def left_in_words(left: Mapping[str, int], *, is_theirs: bool) -> dict[str, int]
     """Return why letters were not sent, in words.
 
     Args:
-        left: as `refused` returns it.
+        left: as `refusal_counts` returns it.
         is_theirs: whether they were read from topics of other systems.
     """
     words = {**IN_WORDS, **_THEIRS_IN_WORDS} if is_theirs else IN_WORDS
     return {words[Redrivable(name)]: count for name, count in left.items()}
 
 
-def refused(counts: Mapping[str, int]) -> dict[str, int]:
+def refusal_counts(counts: Mapping[str, int]) -> dict[str, int]:
     """Return why letters were not sent, and how many; the most first."""
     reasons = {one.value for one in Redrivable} - {Redrivable.SEND.value, SENT}
     found = {name: count for name, count in counts.items() if name in reasons and count}

@@ -105,7 +105,7 @@ def begin(
         NotAvailable: a server is away; the text says how to go on.
         SettingsError: the settings are wrong.
     """
-    with opened(settings, plan) as tools:
+    with redrive_connections(settings, plan) as tools:
         spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         redrive_id = new_request_id()
         tools.work.begin(
@@ -142,7 +142,7 @@ def resume(
     """
     with closing(redrives_of(settings)) as work:
         plan = RedrivePlan.from_json(_found(work, redrive_id).filter)
-    with opened(settings, plan) as tools:
+    with redrive_connections(settings, plan) as tools:
         stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because, seen=seen)
         if stands.state == DONE:
             answers = NamedResults(plan.filter.ids, stands.named)
@@ -171,7 +171,7 @@ def asked_anew_since(settings: Settings, redrive_id: str) -> SucceededLater:
     if stands.state == DONE:
         return NOTHING_LATER
     plan = RedrivePlan.from_json(stands.filter)
-    with opened(settings, plan) as tools:
+    with redrive_connections(settings, plan) as tools:
         return asked_anew(settings, _left_to_send(stands, plan, tools))
 
 
@@ -205,7 +205,7 @@ def rehearse(
     to_send: dict[str, None] = {}
     first: list[Letter] = []
     is_cut, marks, risks = False, 0, RedriveRisks()
-    with opened(settings, plan) as tools:
+    with redrive_connections(settings, plan) as tools:
         looked_at = tools.work.moment() if plan.sends_again else None
         spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         for page in tools.letters.pages(spans):
@@ -245,7 +245,7 @@ def rehearse(
 
 
 @contextmanager
-def opened(settings: Settings, plan: RedrivePlan) -> Iterator[RedriveConnections]:
+def redrive_connections(settings: Settings, plan: RedrivePlan) -> Iterator[RedriveConnections]:
     """Yield the tools of a redrive; close them afterwards."""
     with ExitStack() as stack:
         work = stack.enter_context(closing(redrives_of(settings)))

@@ -72,7 +72,7 @@ TRIMS = (
 )
 
 
-def headers_of(
+def letter_headers(
     dead: OwedRow,
     record: Record,
     *,

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, dead_letter_topic, headers_of
+from consumer.features.dead_letters.letter import (
+    ROOM_BYTES,
+    TRIMS,
+    dead_letter_topic,
+    letter_headers,
+)
 from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.record_writer import (
     DEAD_LETTERS,
@@ -98,7 +103,9 @@ class OwedLetter(NamedTuple):
         row, record = self.dead.row, self.record
         topic = dead_letter_topic(row.topic, self.group)
         for trim in TRIMS:
-            headers = headers_of(self.dead, record, group=self.group, raised=self.raised, trim=trim)
+            headers = letter_headers(
+                self.dead, record, group=self.group, raised=self.raised, trim=trim
+            )
             yield Outgoing(topic, row.partition, record.key, record.value, tuple(headers))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from consumer.handlers.backoff import named
+from consumer.handlers.backoff import delay_name
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from feedback.errors import InvalidMessage, SettingsError
@@ -74,7 +74,7 @@ def retry_topic(topic: str, group: str, delay_ms: int) -> str:
     >>> retry_topic("payments", "g", 5_000)
     'payments.g.retry.5s'
     """
-    return f"{topic}.{group}.retry.{named(delay_ms)}"
+    return f"{topic}.{group}.retry.{delay_name(delay_ms)}"
 
 
 def retry_topics(handlers: Iterable[Handler], group: str) -> Mapping[str, tuple[Handler, int]]:
@@ -120,7 +120,7 @@ class DueWakeUp(NamedTuple):
     due_at: int
 
 
-def headers_of(one: WakeUp, *, group: str) -> tuple[tuple[str, bytes], ...]:
+def wakeup_headers(one: WakeUp, *, group: str) -> tuple[tuple[str, bytes], ...]:
     """Return the headers of a wake-up's record."""
     record, envelope = one.delivery.record, one.delivery.envelope
     # Named again: a record of a foreign client has no id of its own.
@@ -150,7 +150,7 @@ def _timestamp(record: Record) -> Headers:
     return ((TIMESTAMP, decimal(record.timestamp_ms)),)
 
 
-def read(record: Record, handler: Handler, *, now_s: float) -> DueWakeUp:
+def read_wakeup(record: Record, handler: Handler, *, now_s: float) -> DueWakeUp:
     """Return the delivery that a record of a retry topic wakes up.
 
     Raises:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from consumer.features.retries.delay_queue import DelayQueue, WaitingWakeup
-from consumer.features.retries.headers import read
+from consumer.features.retries.headers import read_wakeup
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
@@ -109,7 +109,7 @@ class RetryReader(KafkaThread):
         partition = (record.topic, record.partition)
         handler, delay_ms = self._topics[record.topic]
         try:
-            due = read(record, handler, now_s=monotonic_s())
+            due = read_wakeup(record, handler, now_s=monotonic_s())
         except InvalidMessage as error:
             log.warning("retry.malformed", topic=record.topic, reason=error.reason)
             self._waiting.skip(partition, record.offset)

@@ -15,7 +15,7 @@ from feedback.kafka.topics import KafkaTopics
 from feedback.settings.settings import Settings
 
 
-def faults(settings: Settings, handlers: Iterable[Handler]) -> Iterator[str]:
+def wait_topic_faults(settings: Settings, handlers: Iterable[Handler]) -> Iterator[str]:
     """Yield a sentence for each fault."""
     topics = KafkaTopics(settings.kafka, create=False)
     for one in handlers:

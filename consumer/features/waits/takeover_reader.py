@@ -22,7 +22,7 @@ from consumer.features.waits.unfinished_requests import (
     UnfinishedRequests,
     WaitDeliveries,
 )
-from consumer.features.waits.wait_record import Tombstone, WaitRecord, decode, source_topic
+from consumer.features.waits.wait_record import Tombstone, WaitRecord, decode_wait, source_topic
 from consumer.features.waits.write_ahead import WaitRecordWriter
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, RefusedRecord
@@ -142,7 +142,7 @@ class TakeoverReader(KafkaThread):
     def _read(self, record: Record) -> None:
         partition = (record.topic, record.partition)
         try:
-            said = decode(record, group=self._group)
+            said = decode_wait(record, group=self._group)
         except InvalidMessage as error:
             log.warning("wait.malformed", topic=record.topic, reason=error.reason)
             return
@@ -239,7 +239,7 @@ class TakeoverReader(KafkaThread):
         record = self._reader.read(*partition, entry.offset, timeout_s=READ_TIMEOUT_S)
         if record is None:
             return None  # a newer record of it has come, and will be read
-        said = decode(record, group=self._group)
+        said = decode_wait(record, group=self._group)
         return said if isinstance(said, WaitRecord) else None
 
     def _go_on(self, asked: AskedTaking, partition: int) -> None:

@@ -21,8 +21,14 @@ from consumer.features.outgoing.outgoing_loop import PageWriter
 from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.record_writer import DEAD_LETTERS, OUTCOMES
 from consumer.features.outgoing.sending_thread import SendingThread
-from consumer.features.waits.wait_end import WaitCorrection, WaitEnd, WaitPlace, doubt, row_of
-from consumer.features.waits.wait_record import GIVEN_BACK, WaitRecord, encode, tombstone
+from consumer.features.waits.wait_end import (
+    WaitCorrection,
+    WaitEnd,
+    WaitPlace,
+    doubt,
+    row_of_status,
+)
+from consumer.features.waits.wait_record import GIVEN_BACK, WaitRecord, encode_wait, tombstone
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Run
@@ -190,7 +196,9 @@ class TombstoneWriter:
             write.state,
             None if place is None else place.partition,
             # By this worker's own clock: for the letter alone.
-            row_of(write, worker_id=self._worker_id, now_ms=epoch_ms()) if has_letter else None,
+            row_of_status(write, worker_id=self._worker_id, now_ms=epoch_ms())
+            if has_letter
+            else None,
         )
 
     def _partition_of(self, request_id: str) -> int | None:
@@ -281,7 +289,7 @@ class TombstoneWriter:
 
     def _record(self, one: WaitEnd | WaitCorrection) -> Outgoing:
         if isinstance(one, WaitCorrection):
-            return encode(one.wait, group=self._group, partition=one.partition)
+            return encode_wait(one.wait, group=self._group, partition=one.partition)
         return tombstone(
             one.request_id,
             topic=one.topic,

@@ -45,7 +45,7 @@ class WaitPlace(NamedTuple):
     partition: int
 
 
-def row_of(write: StatusWrite, *, worker_id: str, now_ms: int) -> Row:
+def row_of_status(write: StatusWrite, *, worker_id: str, now_ms: int) -> Row:
     """Return a status as a row, for a letter: a request that ended without a row here has none."""
     write = write.placed
     fields = write.fields

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from consumer.features.waits.declared import declared_by, may_run_again
-from consumer.features.waits.wait_record import WaitRecord, encode, wait_topic
-from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
+from consumer.features.waits.wait_record import WaitRecord, encode_wait, wait_topic
+from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused_delivery
 from consumer.intake.before_commit import BeforeCommit, PreparedRecords
 from consumer.intake.buffer import Received
 from consumer.loop.feature import Feature
@@ -41,7 +41,7 @@ class WaitRecordWriter:
             those = list(waits)
             missing = self._missing({wait.record.topic for wait, _ in those})
             ready = [one for one in those if one[0].record.topic not in missing]
-            records = [encode(wait, group=self._group, partition=at) for wait, at in ready]
+            records = [encode_wait(wait, group=self._group, partition=at) for wait, at in ready]
             said = iter(self._writer.write(records))
             return [
                 missing[wait.record.topic] if wait.record.topic in missing else next(said)
@@ -149,7 +149,7 @@ class WriteAhead(Feature, BeforeCommit):
         log.error("wait.refused", request_id=one.request_id, reason=str(error))
         why = f"its wait record cannot be written: {error}"
         if isinstance(one, Delivery):
-            return refused(one, INVALID_MESSAGE, why)
+            return refused_delivery(one, INVALID_MESSAGE, why)
         return replace(one, message=why)
 
     def _note(self, error: KafkaUnavailable | None) -> None:

@@ -31,12 +31,12 @@ from consumer.journal.redrive.redrive_row import (
     Redrive,
     RedriveStopped,
     SavedProgress,
-    decode,
+    decode_redrive,
     encode_spans,
     select_redrives,
 )
 from consumer.journal.redrive.redrive_rule import RedriveCandidate, RedriveWish
-from consumer.journal.redrive.reopening import RedriveVerdict, close_again, judge, reopen
+from consumer.journal.redrive.reopening import RedriveVerdict, close_again, judge_letters, reopen
 from consumer.journal.tables import redrive
 from feedback.kafka.values import Partition
 
@@ -87,14 +87,14 @@ class Redrives(ActingJournal):
             answer = connection.execute(
                 select_redrives().where(*self.named(redrive_id))
             ).one_or_none()
-        return None if answer is None else decode(answer)
+        return None if answer is None else decode_redrive(answer)
 
     def latest(self, limit: int) -> list[Redrive]:
         """Return the redrives of the group, the latest first."""
         chosen = select_redrives().where(redrive.c.group == self._group)
         ordered = chosen.order_by(redrive.c.started_at.desc(), redrive.c.redrive_id).limit(limit)
         with self._session.transaction(read_only=True) as connection:
-            return [decode(answer) for answer in connection.execute(ordered).all()]
+            return [decode_redrive(answer) for answer in connection.execute(ordered).all()]
 
     def take(self, stands: Redrive, *, by: str, reason: str | None) -> bool:
         """Make a redrive this process's, if it still stands as it was read, and record by whom."""
@@ -167,7 +167,7 @@ class RedriveWork(Redrives):
     ) -> list[RedriveVerdict]:
         """Return the verdicts on letters; nothing is changed."""
         with self._session.transaction(read_only=True) as connection:
-            return judge(connection, self._group, candidates, wish, lock=False)
+            return judge_letters(connection, self._group, candidates, wish, lock=False)
 
     def reopen(
         self,

@@ -30,7 +30,7 @@ from consumer.journal.actions import (
 )
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
-from consumer.journal.history import ROW_COLUMNS, read, update_runs
+from consumer.journal.history import ROW_COLUMNS, read_rows, update_runs
 from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive.redrive_row import DONE
 from consumer.journal.redrive.redrive_rule import (
@@ -74,7 +74,7 @@ def unfinished_redrives(connection: Connection, group: str) -> list[UnfinishedRe
     for answer in connection.execute(_UNFINISHED, {"this_group": group}).all():
         names = json.loads(answer.unconfirmed)
         new = {one: replacement_id(answer.redrive_id, one) for one in names}
-        rows, _ = read(connection, group, [*names, *new.values()])
+        rows, _ = read_rows(connection, group, [*names, *new.values()])
         actions = actions_of(connection, group, names)
         unsent = frozenset(
             one
@@ -148,7 +148,7 @@ class RedriveVerdict(NamedTuple):
     sent_before: int = 0
 
 
-def judge(
+def judge_letters(
     connection: Connection,
     group: str,
     candidates: Sequence[RedriveCandidate],
@@ -158,7 +158,7 @@ def judge(
 ) -> list[RedriveVerdict]:
     """Return the verdict on each letter; of two letters of one failure the first counts."""
     ids = {one.request_id for one in candidates}
-    rows, now = read(connection, group, ids, lock=lock)
+    rows, now = read_rows(connection, group, ids, lock=lock)
     # With the rows locked: an action that another transaction wrote before is seen here.
     if lock:
         actions = locked_actions_of(connection, group, ids, rows)
@@ -192,7 +192,7 @@ def reopen(
     Args:
         valid_ms: from now to the new deadline.
     """
-    judged = judge(connection, group, candidates, wish, lock=True)
+    judged = judge_letters(connection, group, candidates, wish, lock=True)
     new = [
         (one.request_id, found.row)
         for one, found in zip(candidates, judged, strict=True)

@@ -15,7 +15,7 @@ from consumer.journal.claims.finishing import mark_published
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import DataRefused
 from consumer.journal.group_journal import ActingJournal
-from consumer.journal.history import ROW_COLUMNS, keep_runs, read, update_runs
+from consumer.journal.history import ROW_COLUMNS, keep_runs, read_rows, update_runs
 from consumer.journal.records import JournalState, Published, Row, cleaned
 from consumer.journal.redrive.other_system import (
     can_be_undone_beside,
@@ -71,7 +71,7 @@ class PersonDecisions(ActingJournal):
         if "\0" in (result or "") + (code or ""):
             raise DataRefused("NUL in text")
         with self._session.transaction() as connection:
-            rows, _ = read(connection, self._group, [request_id], lock=True)
+            rows, _ = read_rows(connection, self._group, [request_id], lock=True)
             row = rows.get(request_id)
             if row is None or row.state != JournalState.IN_DOUBT:
                 return False, row
@@ -108,7 +108,7 @@ class PersonDecisions(ActingJournal):
         outcomes: list[Redrivable | None] = []
         new_actions: dict[str, NewAction] = {}
         with self._session.transaction() as connection:
-            rows, now = read(connection, self._group, ids, lock=True)
+            rows, now = read_rows(connection, self._group, ids, lock=True)
             actions = locked_actions_of(connection, self._group, ids, rows)
             for one in wanted:
                 row, earlier = rows.get(one.request_id), actions.get(one.request_id, ())
@@ -134,7 +134,7 @@ class PersonDecisions(ActingJournal):
             is_beside: those of failures in another system, whatever has happened in this group.
         """
         with self._session.transaction() as connection:
-            rows, _ = read(connection, self._group, request_ids, lock=True)
+            rows, _ = read_rows(connection, self._group, request_ids, lock=True)
             actions = locked_actions_of(connection, self._group, request_ids, rows)
             found = {
                 name: can_be_undone_beside(actions.get(name, ()))
@@ -155,7 +155,7 @@ class PersonDecisions(ActingJournal):
     def look(self, request_id: str, *, by: str) -> None:
         """Note that a person looks at the value and headers of a request."""
         with self._session.transaction() as connection:
-            rows, _ = read(connection, self._group, [request_id])
+            rows, _ = read_rows(connection, self._group, [request_id])
             generation = rows[request_id].generation if request_id in rows else None
             new_action = NewAction(request_id, generation, None)
             note(connection, self._group, [new_action], ActionKind.LOOK, by=by)

@@ -179,7 +179,7 @@ class Sweeper:
     def _go_on_for_the_dead(self) -> None:
         rows = self._dead_claims()
         told = self._told(rows)
-        ends = {row.request_id: dead_ends.as_told(row, told.get(row.request_id)) for row in rows}
+        ends = {row.request_id: dead_ends.told_end(row, told.get(row.request_id)) for row in rows}
         open_ = [row for row in rows if ends[row.request_id] is None]
         behind = {
             row.request_id: row
@@ -262,7 +262,7 @@ class Sweeper:
         told = self._told(claims)
         self._end(
             [
-                dead_ends.as_told(row, known) or dead_ends.without_handler(row, known)
+                dead_ends.told_end(row, known) or dead_ends.without_handler(row, known)
                 for row in claims
                 for known in (told.get(row.request_id),)
             ]

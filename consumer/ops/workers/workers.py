@@ -13,7 +13,7 @@ from consumer.features.pausing.paused import GUARD
 from consumer.handlers.declaration import Handler
 from consumer.journal.workers import HeldClaims, RegisteredWorker
 from consumer.ops.health.pace import TopicPace, WorkersPace
-from consumer.ops.workers.declared import declared
+from consumer.ops.workers.declared import promise_words
 from feedback import __version__
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def load_of(
         paused=paused,
         lag=dict(furthest),
         pace=dict(busiest),
-        handlers={one.topic: declared(one) for one in handlers[:MAX_TOPICS]},
+        handlers={one.topic: promise_words(one) for one in handlers[:MAX_TOPICS]},
     ).model_dump()
 
 

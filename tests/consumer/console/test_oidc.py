@@ -16,7 +16,7 @@ import pytest
 
 from consumer.console import oidc
 from consumer.console.app import app
-from consumer.console.entrance import require_safe
+from consumer.console.entrance import require_safe_address
 from consumer.console.people import ConsoleRole, line_of
 from feedback.errors import NotAvailable, SettingsError
 from feedback.settings.sections import ConsoleSection
@@ -238,7 +238,9 @@ def test_the_way_back_goes_to_the_address_that_browsers_know(visit: Visit) -> No
 @pytest.mark.parametrize("section", [{}, {"users_file": "people"}, {"oidc_client_id": "c"}])
 def test_a_provider_needs_people_and_a_name_of_the_console(section: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="oidc_client_id, and users_file"):
-        require_safe(ConsoleSection(oidc_issuer="https://a.example", **section), "127.0.0.1")
+        require_safe_address(
+            ConsoleSection(oidc_issuer="https://a.example", **section), "127.0.0.1"
+        )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from consumer.console import entrance
 from consumer.console.commands import cli
-from consumer.console.entrance import require_safe
+from consumer.console.entrance import require_safe_address
 from consumer.console.people import LONGEST_NAME, ConsoleRole, People, line_of, people_of
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, NotAvailable, SettingsError
@@ -209,10 +209,10 @@ def test_it_listens_elsewhere_with_people_and_tls_alone(
     section: dict[str, Any], host: str, said: str
 ) -> None:
     if not said:
-        require_safe(ConsoleSection(**section), host)
+        require_safe_address(ConsoleSection(**section), host)
         return
     with pytest.raises(SettingsError, match=said):
-        require_safe(ConsoleSection(**section), host)
+        require_safe_address(ConsoleSection(**section), host)
 
 
 @pytest.mark.parametrize("url", ["http://a.example", "https://", "https://a@b", "https://a/b", "a"])

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from consumer.dlq import exporting
-from consumer.dlq.exporting import COLUMNS, export, row_of
+from consumer.dlq.exporting import COLUMNS, export, letter_columns
 from consumer.dlq.letter_state import UNSETTLED, LetterState
 from consumer.dlq.listing import JudgedLetter
 from feedback.errors import KafkaUnavailable, NotAvailable, SettingsError
@@ -33,11 +33,11 @@ def cut_off() -> Pages:
 
 
 def test_a_row_has_every_column_and_bytes_that_are_no_text_are_in_base64() -> None:
-    bare = row_of(letter(), LetterState.OPEN)
+    bare = letter_columns(letter(), LetterState.OPEN)
     assert list(bare) == list(COLUMNS)
     assert (bare["value"], bare["value_encoding"]) == ('{"amount": 5}', "utf-8")
     assert json.loads(bare["headers"])[0] == {"name": "onceward-request-id", "value": "a"}
-    odd = row_of(
+    odd = letter_columns(
         letter(of={"key": None, "value": b"\xff", "timestamp_ms": 2**62}, DLQ_FAILED_AT="9" * 18),
         LetterState.UNKNOWN,
     )
@@ -131,5 +131,5 @@ def test_rows_are_written_before_they_are_too_many_or_too_large(
 def test_a_letter_of_nobody_can_be_exported() -> None:
     from consumer.dlq.dialects.letter_headers import letter_of
 
-    row = row_of(letter_of(record([], key=None, value=None)), LetterState.UNKNOWN)
+    row = letter_columns(letter_of(record([], key=None, value=None)), LetterState.UNKNOWN)
     assert (row["dialect"], row["topic"], row["value"]) == ("none", None, None)

@@ -1,6 +1,6 @@
 """How far back a look for what waits goes: all the way as often as that is cheap."""
 
-from consumer.journal.pacing import EVER_MS, MARGIN_S, LookPacing, pause_s
+from consumer.journal.pacing import EVER_MS, MARGIN_S, LookPacing, pause_after_look_s
 
 
 def test_every_look_is_at_everything_while_that_is_quick() -> None:
@@ -17,7 +17,7 @@ def test_a_slow_look_at_everything_is_followed_by_looks_at_what_came_since() -> 
     for began_s, since_s in ((105.0, 100.0), (110.0, 105.0)):
         assert span.begin(began_s) == 1000 * (began_s - since_s + MARGIN_S)
         span.looked(began_s, began_s + 0.01, oldest_ms=0)
-    assert span.begin(102.0 + pause_s(2.0)) == EVER_MS
+    assert span.begin(102.0 + pause_after_look_s(2.0)) == EVER_MS
 
 
 def test_a_look_goes_back_to_the_oldest_that_still_waited() -> None:
@@ -33,4 +33,4 @@ def test_a_look_at_everything_that_the_database_gives_up_on_leaves_time_for_the_
     span.begin(100.0)
     span.ended(100.0, 110.0)
     assert span.begin(110.0) == 1000 * (10.0 + MARGIN_S)
-    assert span.begin(110.0 + pause_s(10.0)) == EVER_MS
+    assert span.begin(110.0 + pause_after_look_s(10.0)) == EVER_MS

@@ -23,7 +23,7 @@ from consumer.journal import (
 )
 from consumer.loop import mapping
 from consumer.loop.continuation import NextStep, continuation
-from consumer.loop.granted import claimed
+from consumer.loop.granted import claimed_delivery
 from consumer.loop.in_flight import InFlight
 from consumer.loop.order.key_queues import KeyQueues
 from consumer.loop.told_runs import ToldRuns
@@ -103,7 +103,7 @@ def _followed(journal: Journal, first: Journal, kept: InFlight) -> None:
     (taken,) = journal.apply(Work(takeovers=[wish])).takeovers.values()
     assert taken.row is not None
     assert (taken.row.generation, taken.row.voids) == (2, 1)
-    kept.not_dispatched([(claimed(one, taken.row), taken.row)])
+    kept.not_dispatched([(claimed_delivery(one, taken.row), taken.row)])
 
 
 def _written(journal: Journal, kept: InFlight) -> Applied:

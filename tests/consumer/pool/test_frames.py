@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.pool import Job, Outcome
-from consumer.pool.frames import Frame, FrameDecoder, MalformedFrame, encode
+from consumer.pool.frames import Frame, FrameDecoder, MalformedFrame, encode_frame
 from consumer.pool.job import PoolSettings
 from consumer.pool.outcome import CLASS_LIMIT, STACK_LIMIT_BYTES, RaisedError
 from consumer.pool.wire import (
@@ -58,7 +58,7 @@ _outcomes = st.builds(
 def test_any_split_of_the_stream_decodes_to_the_same_frames(
     frames: list[Frame], data: st.DataObject
 ) -> None:
-    stream = b"".join(encode(header, tail) for header, tail in frames)
+    stream = b"".join(encode_frame(header, tail) for header, tail in frames)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=12).map(sorted))
     decoder = FrameDecoder()
     decoded: list[Frame] = []
@@ -123,7 +123,7 @@ def test_the_longest_stack_fits_into_a_report_whatever_its_characters_are() -> N
 
 def test_a_frame_longer_than_the_limit_is_refused_before_it_has_come() -> None:
     with pytest.raises(MalformedFrame, match="more than 100"):
-        list(FrameDecoder(limit_bytes=100).feed(encode({}, b"x" * 200)[:8]))
+        list(FrameDecoder(limit_bytes=100).feed(encode_frame({}, b"x" * 200)[:8]))
 
 
 def test_a_header_nested_without_end_is_malformed() -> None:
@@ -133,7 +133,7 @@ def test_a_header_nested_without_end_is_malformed() -> None:
 
 
 def test_frames_before_a_malformed_one_count() -> None:
-    frames = FrameDecoder().feed(encode({"started": [1]}) + b"\0\0\0\1\0\0\0\0{")
+    frames = FrameDecoder().feed(encode_frame({"started": [1]}) + b"\0\0\0\1\0\0\0\0{")
     assert next(frames) == ({"started": [1]}, b"")
     with pytest.raises(MalformedFrame):
         next(frames)

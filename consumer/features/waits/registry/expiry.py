@@ -36,7 +36,7 @@ from typing import Protocol
 from consumer.features.dead_letters.letter import ROOM_BYTES
 from consumer.features.waits.registry.letter import (
     EXPIRED,
-    letter_of,
+    expired_letter,
     named_wait_record,
     records_at,
     wait_record_name,
@@ -45,7 +45,7 @@ from consumer.features.waits.registry.partitions_owned import PartitionsOwned
 from consumer.features.waits.registry.registry_counts import RegistryCounts
 from consumer.features.waits.registry.wait_rows import ExpiryRow, OwnedPartition, UnfinishedRow
 from consumer.features.waits.registry.wait_table import WaitTable
-from consumer.features.waits.wait_record import WaitRecord, decode, tombstone
+from consumer.features.waits.wait_record import WaitRecord, decode_wait, tombstone
 from feedback.errors import InvalidMessage
 from feedback.kafka.outgoing import Outgoing, RecordRefused
 from feedback.kafka.scan import KafkaScan, OffsetSpan
@@ -166,7 +166,7 @@ class ExpiryMover:
                 break
             record = found.records.get(offset)
             try:
-                said = None if record is None else decode(record, group=self._group)
+                said = None if record is None else decode_wait(record, group=self._group)
             except InvalidMessage:
                 said = None  # another record, in a topic that was cut and written anew
             waits[offset] = said if isinstance(said, WaitRecord) else None
@@ -258,7 +258,7 @@ class ExpiryMover:
         for number, group in groupby(ordered, key=attrgetter("letter_partition")):
             some = list(group)
             letters = [
-                letter_of(wait, one, owned.place, group=self._group, has_key_text=has_key_text)
+                expired_letter(wait, one, owned.place, group=self._group, has_key_text=has_key_text)
                 for one in some
                 if (wait := waits[one.offset]) is not None
             ]

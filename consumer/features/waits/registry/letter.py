@@ -98,7 +98,7 @@ KEY_LIMIT_BYTES = 1024
 HOLDER_LIMIT_BYTES = 256
 
 
-def letter_of(
+def expired_letter(
     wait: WaitRecord, expiry: ExpiryRow, place: Partition, *, group: str, has_key_text: bool = True
 ) -> Outgoing:
     """Return the letter.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.features.waits.wait_record import EXPIRES, Tombstone, decode, source_topic
+from consumer.features.waits.wait_record import EXPIRES, Tombstone, decode_wait, source_topic
 from consumer.journal.records import cleaned
 from feedback.errors import InvalidMessage
 from feedback.kafka.fencing import Fence
@@ -42,7 +42,7 @@ def changes_of(records: Iterable[Record], *, group: str) -> WaitChanges:
     for record in records:
         changes.latest_ms = max(changes.latest_ms, record.timestamp_ms)
         try:
-            said = decode(record, group=group)
+            said = decode_wait(record, group=group)
             _require_own(record, group)
         except InvalidMessage as error:
             changes.malformed.append((record, error.reason))

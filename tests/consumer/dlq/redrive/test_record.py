@@ -11,7 +11,7 @@ from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter import Dialect, Letter
 from consumer.dlq.redrive.record import attempt_of, candidate_of, sending_of, sent_by
 from consumer.dlq.redrive.redrive_plan import FieldValue, RedrivePlan, chunk_size
-from consumer.features.dead_letters.letter import headers_of
+from consumer.features.dead_letters.letter import letter_headers
 from consumer.journal.records import Row
 from consumer.journal.redrive.redrive_rule import Redrivable
 from consumer.journal.redrive.reopening import replacement_id
@@ -43,7 +43,7 @@ def failed(**changes: object) -> Row:
 def letter(record: Record = SENT, of: Row | None = None, **headers: bytes) -> Letter:
     """Return the letter that a worker writes, as it is read again."""
     of = of or failed()
-    written = headers_of(OwedRow(of, 15), record, group="g", raised=None)
+    written = letter_headers(OwedRow(of, 15), record, group="g", raised=None)
     added = tuple(headers.items())
     return letter_of(
         Record("payments.g.dlq", 3, 99, 60, record.key, record.value, (*written, *added))

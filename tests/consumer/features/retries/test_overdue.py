@@ -23,7 +23,7 @@ from consumer.handlers.backoff import Tiers
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
 from consumer.journal import JournalUnavailable, OverdueRetry, Row
-from consumer.journal.pacing import EVER_MS, MARGIN_S, pause_s
+from consumer.journal.pacing import EVER_MS, MARGIN_S, pause_after_look_s
 from consumer.journal.records import NEVER_RETRIED
 from consumer.journal.sweeps.retrying import DueCursor
 from consumer.loop.scheduler import Scheduler
@@ -291,7 +291,7 @@ def test_a_page_that_the_database_gives_up_on_is_not_tried_again_at_once(
     for _ in range(2):
         with pytest.raises(JournalUnavailable):
             scene.sweep()
-    scene.now_s += pause_s(10.0)
+    scene.now_s += pause_after_look_s(10.0)
     with pytest.raises(JournalUnavailable):
         scene.sweep()
     assert [one == EVER_MS for one in scene.journal.within_ms] == [True, False, True]

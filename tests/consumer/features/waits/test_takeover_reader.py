@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumer.features.waits.takeover_reader import TakeoverReader
-from consumer.features.waits.wait_record import WaitRecord, encode, tombstone
+from consumer.features.waits.wait_record import WaitRecord, encode_wait, tombstone
 from consumer.handlers.declaration import DeliveryKind
 from consumer.intake.buffer import Buffer
 from feedback.kafka.outgoing import Outgoing
@@ -103,7 +103,7 @@ def scene() -> Scene:
 
 
 def wait(holder: str, generation: int = 1) -> Outgoing:
-    return encode(WaitRecord("id", generation, holder, 1000, RECORD), group=GROUP)
+    return encode_wait(WaitRecord("id", generation, holder, 1000, RECORD), group=GROUP)
 
 
 def end(generation: int = 1, status: str = "SUCCEEDED") -> Outgoing:

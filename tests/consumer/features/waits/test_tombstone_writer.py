@@ -13,7 +13,7 @@ from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.record_writer import DEAD_LETTERS, OUTCOMES, PageResults
 from consumer.features.outgoing.sending_thread import BATCH
 from consumer.features.waits.tombstone_writer import TombstoneWriter
-from consumer.features.waits.wait_record import STATUS, Tombstone, WaitRecord, decode
+from consumer.features.waits.wait_record import STATUS, Tombstone, WaitRecord, decode_wait
 from consumer.handlers.declaration import DeliveryKind
 from consumer.journal.waiting import OwedRow
 from consumer.status.availability import ServerOutage
@@ -62,7 +62,7 @@ class Kafka:
         if one.value is None:
             self.said.append(f"{name} {status} {one.partition}")
             return None
-        said = decode(Record(one.topic, 0, 0, 1, one.key, one.value, one.headers), group=GROUP)
+        said = decode_wait(Record(one.topic, 0, 0, 1, one.key, one.value, one.headers), group=GROUP)
         assert isinstance(said, WaitRecord)
         self.said.append(f"{name} {said.holder} {said.generation}")
         self.given_back.append((said.request_id, said.holder, said.generation))
@@ -211,9 +211,9 @@ def test_a_record_that_came_too_late_goes_again(tombstones: TombstoneWriter, kaf
     record = Record("payments", 0, 5, 1, None, b"v", ())
     tombstones.ended_before(WaitRecord("a", 2, "me", 99, record), 3)
     eventually(lambda: kafka.said == ["a  3"], timeout_s=30)
-    assert decode(Record("payments.bank.wait", 3, 0, 1, b"a", None, ()), group=GROUP) == Tombstone(
-        "a"
-    )
+    assert decode_wait(
+        Record("payments.bank.wait", 3, 0, 1, b"a", None, ()), group=GROUP
+    ) == Tombstone("a")
 
 
 @pytest.mark.parametrize("is_heard", [True, False], ids=["heard", "unheard"])

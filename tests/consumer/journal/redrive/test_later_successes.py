@@ -12,7 +12,7 @@ from consumer.journal.redrive.later_successes import (
     MOST_NAMED,
     MOST_STRETCHES,
     LaterSuccesses,
-    stretches,
+    time_slices,
 )
 from consumer.journal.redrive.resolving import PersonDecisions
 from tests.consumer.journal.conftest import Database
@@ -128,8 +128,8 @@ def test_few_are_named_and_a_look_that_was_cut_is_said(
 
 def test_many_failures_are_looked_at_together_and_nothing_twice() -> None:
     since = [at * 10 for at in range(1000)]
-    found = list(stretches(since, reach_ms=25))
+    found = list(time_slices(since, reach_ms=25))
     assert len(found) == MOST_STRETCHES
     assert found[0][1] == 9990 + 25 and found[-1][0] == -1
     assert all(newer[0] >= older[1] for newer, older in itertools.pairwise(found))
-    assert list(stretches([])) == []
+    assert list(time_slices([])) == []

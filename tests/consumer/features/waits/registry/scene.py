@@ -15,7 +15,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, text
 
-from consumer.features.waits.wait_record import WaitRecord, encode, tombstone, wait_topic
+from consumer.features.waits.wait_record import WaitRecord, encode_wait, tombstone, wait_topic
 from feedback.clock import epoch_ms
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.scan import KafkaScan
@@ -144,7 +144,9 @@ class Scene:
 
     def write(self, waits: Iterable[WaitRecord]) -> None:
         """Write wait records, each into the partition that its request came from."""
-        self.send([encode(one, group=self.group, partition=one.record.partition) for one in waits])
+        self.send(
+            [encode_wait(one, group=self.group, partition=one.record.partition) for one in waits]
+        )
 
     def end(self, request_ids: Iterable[str], *, partition: int = 0) -> None:
         """Write tombstones, as the worker does that has finished these."""
