@@ -25,12 +25,12 @@ from consumer.console.entrance import OLD_FORM, Form
 from consumer.console.fields import (
     confirmed_of,
     field_of,
-    number_of,
     rate_of,
     reason_of,
     redrive_of,
     request_of,
     require_last,
+    seen_number,
 )
 from consumer.console.paths import SEE_OTHER
 from consumer.console.people import Person, require_role
@@ -139,7 +139,7 @@ class ConsoleActs:
             code=code,
             reason=reason_of(form),
             by=by,
-            generation=number_of(form, "generation"),
+            generation=seen_number(form, "generation"),
         )
         if done.is_done:
             return _to_request(request_id)
@@ -232,7 +232,7 @@ class ConsoleActs:
         if not topic:
             raise HTTPException(400, "say which topic")
         with closing(Pauses.from_settings(self._settings)) as pauses:
-            if pauses.resume(topic, by=by, since=number_of(form, "since")) is None:
+            if pauses.resume(topic, by=by, since=seen_number(form, "since")) is None:
                 raise HTTPException(409, f"{topic} goes on already, or was paused anew: look again")
         return RedirectResponse("/topics", SEE_OTHER)
 

@@ -67,14 +67,14 @@ def cli(
     """
     try:
         from consumer.console.entrance import require_safe_address
-        from consumer.console.people import ConsoleRole, line_of
+        from consumer.console.people import ConsoleRole, person_line
         from consumer.console.server import serve
     except ModuleNotFoundError as error:
         needed = "pip install 'onceward[console]'"
         raise NotAvailable(f"the console needs {error.name}: {needed}") from error
     if name is not None:
         password = None if no_password else _password_for(name)
-        click.echo(line_of(name, map(ConsoleRole, roles), password))
+        click.echo(person_line(name, map(ConsoleRole, roles), password))
         return int(ExitCode.FINE)
     settings = settings_of(config)
     require_safe_address(settings.console, host)

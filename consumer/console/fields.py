@@ -65,7 +65,7 @@ def rate_of(form: Form) -> float | None:
     return rate
 
 
-def number_of(form: Form, name: str) -> int:
+def seen_number(form: Form, name: str) -> int:
     """Return which doubt, or which pause, the person has seen."""
     given = form.get(name, "")
     if not is_number(given):

@@ -9,7 +9,7 @@ from consumer.handlers.declaration import Handler
 from feedback.errors import InvalidMessage
 from feedback.records.dead_letters import envelope_of_letter
 from feedback.records.envelope import MAX_EPOCH_MS, Envelope, Record, decode_headers, payload_sha256
-from feedback.records.schemas import fault_of
+from feedback.records.schemas import value_fault
 
 INVALID_MESSAGE = "INVALID_MESSAGE"
 PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
@@ -113,7 +113,7 @@ def receive(
         )
     deadline_at = fallback if envelope.deadline_at is None else envelope.deadline_at
     if handler.model is not None or handler.schema is not None:
-        fault = fault_of(record.value, model=handler.model, schema=handler.schema)
+        fault = value_fault(record.value, model=handler.model, schema=handler.schema)
         if fault is not None:
             return RefusedRecord(
                 record,

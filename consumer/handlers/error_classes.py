@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from consumer.handlers.errors import EffectRefused, InDoubt
-from feedback.foreign import attribute_of, plain
+from feedback.foreign import attribute_of, plain_text
 
 Declared = tuple[type[BaseException] | str, ...]
 
@@ -65,7 +65,7 @@ def _declared(error: BaseException, rules: DeclaredErrors) -> bool | None:
 
 def _code(error: BaseException) -> str | None:
     code = attribute_of(error, "code")
-    return plain(code) if isinstance(code, str) else None
+    return plain_text(code) if isinstance(code, str) else None
 
 
 def _chain(error: BaseException, *, follow: bool) -> Iterator[BaseException]:

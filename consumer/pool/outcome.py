@@ -13,7 +13,7 @@ from consumer.handlers.declaration import EffectKind, Handler, OnError
 from consumer.handlers.error_classes import is_retryable, is_retryable_code
 from consumer.handlers.errors import CODE, InDoubt, Rejected
 from consumer.handlers.query_result import Happened, QueryResult, Voided
-from feedback.foreign import attribute_of, class_name, plain, qualified_name, text_of
+from feedback.foreign import attribute_of, class_name, plain_text, qualified_name, text_of
 from feedback.status import State
 
 HANDLER_ERROR = "HANDLER_ERROR"
@@ -153,8 +153,8 @@ def _declared(error: BaseException, handler: Handler) -> Outcome | None:
 def _code_of(error: Rejected) -> str:
     # A subclass need not have called our __init__, which checks it.
     code = attribute_of(error, "code")
-    is_code = isinstance(code, str) and CODE.fullmatch(plain(code))
-    return plain(code) if is_code else REJECTED
+    is_code = isinstance(code, str) and CODE.fullmatch(plain_text(code))
+    return plain_text(code) if is_code else REJECTED
 
 
 def _message_of(error: Rejected | InDoubt) -> str:

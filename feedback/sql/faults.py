@@ -83,7 +83,7 @@ def _of_sqlite(error: sqlite3.Error) -> SqlFault | None:
     if primary in _SQLITE_REFUSED:
         return SqlFault(FaultKind.REFUSED, f"{type(error).__name__} {error.sqlite_errorname}")
     if primary != sqlite3.SQLITE_ERROR:
-        return SqlFault(FaultKind.AWAY, f"{one_line(error)}, {error.sqlite_errorname}")
+        return SqlFault(FaultKind.AWAY, f"{first_line(error)}, {error.sqlite_errorname}")
     return SqlFault(FaultKind.NO_TABLE, "no such table") if "no such table" in str(error) else None
 
 
@@ -96,7 +96,7 @@ def _of_postgres(error: DBAPIError) -> SqlFault | None:
     state: str | None = getattr(error.orig, "sqlstate", None)
     if state is None:  # not from the server: connecting failed, or the connection broke
         if error.connection_invalidated or name in ("OperationalError", "ConnectionTimeout"):
-            return SqlFault(FaultKind.AWAY, f"{name}: {one_line(error.orig)}")
+            return SqlFault(FaultKind.AWAY, f"{name}: {first_line(error.orig)}")
         return SqlFault(FaultKind.REFUSED, name) if name == "DataError" else None
     if state[:2] in _REFUSED_CLASSES:
         return SqlFault(FaultKind.REFUSED, f"{name} {state}")
@@ -109,7 +109,7 @@ def _of_postgres(error: DBAPIError) -> SqlFault | None:
     return SqlFault(FaultKind.AWAY, f"{name} {state}")
 
 
-def one_line(error: BaseException | None) -> str:
+def first_line(error: BaseException | None) -> str:
     """Return the first line of an error's text; only for errors without a request's data."""
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from feedback.clock import monotonic_s
 from feedback.errors import ExitCode
 from onceward.dev.member import Member
-from onceward.dev.output import say, show, show_if_read
+from onceward.dev.output import say, show_if_read, show_line
 
 # Nothing in them is the user's own code.
 LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages"})
@@ -129,7 +129,7 @@ class DevSession:
         # Monotonic times at which a member that has ended starts again.
         self._due_s: dict[str, float] = {}
         self._selector = selectors.DefaultSelector()
-        self._show = show
+        self._show = show_line
 
     def run(self) -> NoReturn:
         """Start the members and look after them; only an exception ends it."""

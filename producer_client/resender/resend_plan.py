@@ -33,7 +33,7 @@ class ResendPlan:
     searches: dict[str, list[Status]] = field(default_factory=dict)
 
 
-def plan_of(
+def resend_plan_of(
     statuses: Sequence[Status], taken: TakenRequests, *, resend_after_s: float
 ) -> ResendPlan:
     """Return the decision about each request.

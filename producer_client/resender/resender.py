@@ -37,7 +37,7 @@ from feedback.statuses import Status
 from producer_client.resender.lost_scan import LostScan
 from producer_client.resender.payloads import PayloadFinder
 from producer_client.resender.record_search import RecordSearch
-from producer_client.resender.resend_plan import plan_of
+from producer_client.resender.resend_plan import resend_plan_of
 from producer_client.resender.resends import ResendBatch, Resends, ResentRequest, WantedResend
 from producer_client.resender.topic_lanes import TopicLanes
 from producer_client.sending.blocking_sends import BlockingSends
@@ -239,7 +239,7 @@ class Resender:
         if not taken.request_ids:
             return False
         statuses = list(self._readable(taken))
-        plan = plan_of(statuses, taken, resend_after_s=self._settings.client.resend_after_s)
+        plan = resend_plan_of(statuses, taken, resend_after_s=self._settings.client.resend_after_s)
         self._deadlines.settle(taken, plan.looks_s)
         self._deadlines.remove(taken, plan.ended)
         for topic, statuses in plan.searches.items():

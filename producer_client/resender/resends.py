@@ -26,7 +26,12 @@ from feedback.status import FINAL, State
 from feedback.statuses import Refused, Status, StatusWrite
 from producer_client.resender.payloads import MissingPayload, PayloadFinder
 from producer_client.sending.blocking_sends import BlockingSends
-from producer_client.sending.resending import MAX_BACKOFF_FACTOR, ResendReason, draw_of, pause_s
+from producer_client.sending.resending import (
+    MAX_BACKOFF_FACTOR,
+    ResendReason,
+    draw_of,
+    resend_pause_s,
+)
 from producer_client.submission import Prepared
 
 log = EventLog("onceward.resender")
@@ -197,7 +202,7 @@ class Resends:
 
     def _pause_after(self, one: WantedResend, again: Prepared) -> float:
         attempt = again.envelope.attempt
-        return pause_s(
+        return resend_pause_s(
             attempt,
             draw_of(again.request_id, attempt),
             resend_after_s=self._resend_after_s,

@@ -50,7 +50,7 @@ def marks_frame(spark: SparkSession, manifest: Manifest) -> DataFrame:
     return frame_of(spark, _marks(manifest), _MARKS)
 
 
-def placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
+def with_places(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
     """Return the frame with `is_staged`: whether the place that a row names was read, or lies
     behind the log's end; with `is_own`: whether the day judges that place; with `is_beyond`:
     whether it lies behind the log's end; with `is_earlier`: whether a day before has judged it; and

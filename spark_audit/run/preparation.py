@@ -47,7 +47,7 @@ def check_settings(settings: Settings) -> None:
     connection_options(settings.kafka)
 
 
-def prepare(
+def prepare_day(
     settings: Settings, window: Window, places: DayPaths[Location], *, again: bool = False
 ) -> Snapshot[Location] | Manifest:
     """Return the snapshot that a day has, else the limits within which it is to be read.

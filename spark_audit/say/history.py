@@ -154,7 +154,7 @@ class History:
         return {"days": len(whole), **_nested(numbers)}
 
 
-def line_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+def day_line(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a summary that the table of days holds."""
     counts, latency = summary["counts"], summary["latency"]
     return {

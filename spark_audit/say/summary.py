@@ -110,7 +110,7 @@ def as_text(summary: Summary) -> str:
     return json.dumps(summary, indent=2, allow_nan=False) + "\n"
 
 
-def one_line(summary: Mapping[str, Any]) -> str:
+def summary_line(summary: Mapping[str, Any]) -> str:
     """Return the day in one line, for a terminal or a chat."""
     counts = summary["counts"]
     found = counts["findings"]
@@ -242,12 +242,12 @@ def post_verdict(url: str, summary: Mapping[str, Any], *, backoff_s: float = BAC
         url: a secret.
         backoff_s: the pause after the second try; each further one is twice as long.
     """
-    fault = post_json(url, {"text": text_of(summary)}, tries=TRIES, backoff_s=backoff_s)
+    fault = post_json(url, {"text": slack_line(summary)}, tries=TRIES, backoff_s=backoff_s)
     if fault is not None:
         _LOG.warning("webhook.failed", reason=fault)
     return fault is None
 
 
-def text_of(summary: Mapping[str, Any]) -> str:
+def slack_line(summary: Mapping[str, Any]) -> str:
     """Return the line with the three characters escaped that mean something to Slack."""
-    return escaped(one_line(summary))
+    return escaped(summary_line(summary))

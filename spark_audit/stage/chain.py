@@ -199,7 +199,7 @@ class Chain:
         return ChainStart(first, tuple(kept))
 
 
-def stretches(reaches: Iterable[RunReach], date: str) -> Iterator[OffsetRange]:
+def first_reached(reaches: Iterable[RunReach], date: str) -> Iterator[OffsetRange]:
     """Yield the offsets that a day is the first to reach, with or without a record: (first, after).
 
     An offset without a record has no time: it is the day's that came by first.

@@ -15,7 +15,7 @@ from spark_audit.stage.chain import (
     OffsetRange,
     PartitionName,
     RunReach,
-    stretches,
+    first_reached,
 )
 from spark_audit.stage.manifest import Manifest
 
@@ -42,7 +42,7 @@ def with_chain(frame: DataFrame, manifest: Manifest) -> DataFrame:
     return joined.withColumns({"judged_on": owner, "arrived_by_ms": arrived}).drop(*names)
 
 
-def counted(records: DataFrame, manifest: Manifest) -> tuple[ChainLink, ...]:
+def counted_links(records: DataFrame, manifest: Manifest) -> tuple[ChainLink, ...]:
     """Return the links of a manifest with the sums of its records."""
     place = ("topic", "partition")
     own = {(one.topic, one.partition): _own(one, manifest) for one in manifest.links}
@@ -81,7 +81,7 @@ def counted(records: DataFrame, manifest: Manifest) -> tuple[ChainLink, ...]:
 
 
 def _own(link: ChainLink, manifest: Manifest) -> list[OffsetRange]:
-    return list(stretches(link.reaches, manifest.date))
+    return list(first_reached(link.reaches, manifest.date))
 
 
 def _own_frame(

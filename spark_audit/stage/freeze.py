@@ -28,7 +28,7 @@ from spark_audit.stage.audited_topics import (
     as_before,
     committed_of,
     compacted_of,
-    lettered_of,
+    lettered_topics_of,
     partitions_of,
 )
 from spark_audit.stage.chain import Chain, ChainLink, ChainStart, RunReach
@@ -84,7 +84,7 @@ def freeze(
     chain = chain or Chain(window.date)
     with asking(settings.kafka) as kafka:
         cluster = kafka.cluster_id()
-        group, lettered = settings.kafka.group, lettered_of(settings)
+        group, lettered = settings.kafka.group, lettered_topics_of(settings)
         kinds, ids = partitions_of(kafka, settings.audit.topics, group, lettered=lettered)
         topics = {name: kind for (name, _), kind in kinds.items()}
         if fixed is not None:

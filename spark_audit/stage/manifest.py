@@ -11,7 +11,7 @@ from typing import Any, Self
 from feedback.errors import NotAvailable
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import put_text
-from spark_audit.stage.chain import ChainLink, EarlierRun, OffsetRange, RunReach, stretches
+from spark_audit.stage.chain import ChainLink, EarlierRun, OffsetRange, RunReach, first_reached
 
 VERSION = 6
 
@@ -194,7 +194,7 @@ class Manifest:
         """Return the offsets that are the day's own unless a record there says otherwise."""
         for one in self.links:
             if (one.topic, one.partition) == (topic, partition):
-                return tuple(stretches(one.reaches, self.date))
+                return tuple(first_reached(one.reaches, self.date))
         return ()
 
     @classmethod

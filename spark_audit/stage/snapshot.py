@@ -20,7 +20,7 @@ from spark_audit.output.location import read_written
 from spark_audit.output.outputs import P, put_text, recover, replacing, settled
 from spark_audit.output.paths import P_co
 from spark_audit.spark import explained
-from spark_audit.stage.chain_columns import counted
+from spark_audit.stage.chain_columns import counted_links
 from spark_audit.stage.freeze import log_ends
 from spark_audit.stage.gaps import offset_gaps
 from spark_audit.stage.manifest import AbortedOffsets, Manifest
@@ -173,7 +173,7 @@ def take(spark: SparkSession, settings: Settings, manifest: Manifest, output: P)
         stage_records(spark, settings.kafka, manifest, part.records)
         records = read_written(spark, part.records, SCHEMA)
         aborted = aborted_of(records, settings.kafka, manifest)
-        links = counted(records, manifest)
+        links = counted_links(records, manifest)
         manifest = replace(manifest, aborted=aborted, links=links)
         read = stage_journal(
             spark,

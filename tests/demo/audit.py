@@ -9,7 +9,7 @@ from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
 from onceward.servers.errors import StackError
 from onceward.servers.keeper import Keeper, ServerCommand
-from spark_audit.say.summary import one_line
+from spark_audit.say.summary import summary_line
 from tests.demo.scene import Scene
 
 AUDIT_WITHIN_S = 300.0
@@ -59,4 +59,4 @@ def audited_by(keeper: Keeper, command: ServerCommand, report: Path, *, within_s
             why = f"it was stopped after {within_s:g} s: this machine is too slow for it now"
             return Audited(f"NO VERDICT, {why}", None)
         return Audited(f"does not say that all is well:\n{error.log}", None)
-    return Audited(one_line(json.loads((report / "summary.json").read_text())), report)
+    return Audited(summary_line(json.loads((report / "summary.json").read_text())), report)

@@ -15,7 +15,7 @@ from feedback.redis.deadlines import TakenRequests
 from feedback.status import FINAL, State
 from feedback.statuses import Status
 from producer_client.resender.payloads import Found, PayloadFinder
-from producer_client.resender.resend_plan import plan_of
+from producer_client.resender.resend_plan import resend_plan_of
 from producer_client.resender.resends import ResendBatch, Resends
 from tests.simulation.clients import Sender
 from tests.simulation.clock import Face
@@ -187,7 +187,7 @@ class Resender(Sender):
         with suppress(RedisUnavailable, KafkaUnavailable, NotSent, SendUnknown):
             taken = self._deadlines.take()
             statuses = self.store.read_many(taken.request_ids)
-            plan = plan_of(statuses, taken, resend_after_s=RESEND_AFTER_S)
+            plan = resend_plan_of(statuses, taken, resend_after_s=RESEND_AFTER_S)
             self._deadlines.settle(taken, plan.looks_s)
             self._deadlines.remove(taken, plan.ended)
             for topic, statuses in plan.searches.items():

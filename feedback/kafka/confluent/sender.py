@@ -37,7 +37,13 @@ from feedback.kafka.send_errors import (
     TopicAway,
     TopicUnknown,
 )
-from feedback.kafka.sending import CLOSE_GRACE_S, CLOSED, SendingPlan, locked_until, require_safe
+from feedback.kafka.sending import (
+    CLOSE_GRACE_S,
+    CLOSED,
+    SendingPlan,
+    locked_until,
+    require_safe_topic,
+)
 from feedback.settings.settings import KafkaSection
 
 FORKED = "the sender was used before a fork: make one per process, after the fork"
@@ -92,7 +98,7 @@ class ConfluentSender:
         connection = self._connected(until_s)
         if topic not in connection.known:
             self._learn(connection, topic, until_s)
-        require_safe(self._plan.safety, topic, until_s)
+        require_safe_topic(self._plan.safety, topic, until_s)
 
         def give(share: RecordShare) -> ConfluentPending | None:
             return connection.hand_over(topic, key, value, headers, share=share, deadline_s=until_s)

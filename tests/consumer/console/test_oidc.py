@@ -17,7 +17,7 @@ import pytest
 from consumer.console import oidc
 from consumer.console.app import app
 from consumer.console.entrance import require_safe_address
-from consumer.console.people import ConsoleRole, line_of
+from consumer.console.people import ConsoleRole, person_line
 from feedback.errors import NotAvailable, SettingsError
 from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import load
@@ -41,7 +41,7 @@ def at() -> Iterator[Provider]:
 def visit(opened: Open, at: Provider, tmp_path: Path) -> Iterator[Visit]:
     """Return a function that opens a console which knows the provider, and a browser before it."""
     users, secret = tmp_path / "people", tmp_path / "secret"
-    users.write_text(f"{lines()}{line_of(VERA, [ConsoleRole.OPERATOR], None)}\n")
+    users.write_text(f"{lines()}{person_line(VERA, [ConsoleRole.OPERATOR], None)}\n")
     secret.write_text(f"{CLIENT_SECRET}\n")
     with ExitStack() as stack:
 

@@ -21,8 +21,8 @@ from producer_client.sending.resending import (
     decide,
     draw_of,
     next_step,
-    pause_s,
     reopens,
+    resend_pause_s,
 )
 
 SOON = (State.LOST, State.UNKNOWN)
@@ -210,7 +210,7 @@ def test_no_request_that_may_still_run_is_ever_forgotten_or_put_off_for_long(
 def test_a_pause_lies_between_its_bounds(
     attempt: int, draw: float, resend_after_s: float, past_s: float | None
 ) -> None:
-    found = pause_s(attempt, draw, resend_after_s=resend_after_s, past_s=past_s)
+    found = resend_pause_s(attempt, draw, resend_after_s=resend_after_s, past_s=past_s)
     assert resend_after_s * 0.7 <= found
     longest_s = MAX_BACKOFF_FACTOR if past_s is None else 1.25
     assert found <= max(resend_after_s * longest_s, 0.0 if past_s is None else 3600) * 1.001
@@ -220,7 +220,7 @@ def test_what_nobody_closes_is_sent_ever_more_seldom_at_last_once_an_hour() -> N
     now_s, sent_s = 0.0, list[float]()
     while now_s < 86_400:
         attempt = len(sent_s) + 1
-        now_s += pause_s(attempt, draw_of("r", attempt), resend_after_s=1, past_s=now_s)
+        now_s += resend_pause_s(attempt, draw_of("r", attempt), resend_after_s=1, past_s=now_s)
         sent_s.append(now_s)
     assert len([at for at in sent_s if at < 60]) > 5
     assert len(sent_s) < 60

@@ -16,7 +16,7 @@ from spark_audit.stage.chain import (
     ChainStart,
     EarlierRun,
     RunReach,
-    stretches,
+    first_reached,
 )
 
 DAY_MS = 86_400_000
@@ -246,5 +246,5 @@ def test_what_is_no_record_is_of_the_day_that_came_by_first() -> None:
         RunReach(2, "b", 7, 15, 0, 0, 7),
         RunReach(3, "a", 0, 20, 0, 0, 0),
     ]
-    assert list(stretches(reaches, "a")) == [(0, 10), (15, 20)]
-    assert list(stretches(reaches, "b")) == [(10, 15)]
+    assert list(first_reached(reaches, "a")) == [(0, 10), (15, 20)]
+    assert list(first_reached(reaches, "b")) == [(10, 15)]
