@@ -160,7 +160,7 @@ class ConsoleActs:
             if confirmed.plan.sends_again:
                 self._require_no_other()
             again = self._changed(request, form, confirmed)
-            return again or self._pages.begun(lambda how: work(how=how), rate)
+            return again or self._pages.begun(lambda pace: work(pace=pace), rate)
 
     def _resume_redrive(self, request: Request, form: Form, by: str) -> Response:
         redrive_id, reason, rate = redrive_of(form), reason_of(form), rate_of(form)
@@ -172,7 +172,7 @@ class ConsoleActs:
         if seen is None:
             raise HTTPException(400, OLD_FORM)
         work = partial(resume, self._settings, redrive_id, by=by, because=reason, seen=seen)
-        return self._pages.begun(lambda how: work(how=how), rate)
+        return self._pages.begun(lambda pace: work(pace=pace), rate)
 
     def _pause_redrive(self, request: Request, form: Form, by: str) -> Response:
         redrive_id, reason = redrive_of(form), reason_of(form)
@@ -206,7 +206,7 @@ class ConsoleActs:
             given,
             by=by,
             because=reason,
-            how=RedrivePace(),
+            pace=RedrivePace(),
             takes_sent=plan.sends_again,
             within=confirmed.spans,
         )

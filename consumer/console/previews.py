@@ -131,7 +131,7 @@ class Previews:
             NotAvailable: Kafka or the journal is away.
         """
         if kind != DISCARD:
-            found = rehearse(self._settings, plan, how=RedrivePace(), within=within)
+            found = rehearse(self._settings, plan, pace=RedrivePace(), within=within)
             counts, count, spans = found.counts, found.counts.get(SENT, 0), found.seen
             first, later, marks = found.first, found.later or NOTHING_LATER, found.marks
             risks, plan = found.risks, replace(plan, looked_at=found.looked_at)
@@ -142,7 +142,7 @@ class Previews:
                 given,
                 by="",
                 because="",
-                how=RedrivePace(),
+                pace=RedrivePace(),
                 takes_sent=plan.sends_again,
                 is_trial=True,
                 within=within,

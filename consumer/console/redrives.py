@@ -75,13 +75,13 @@ class BackgroundRedrives:
             self._by_id[redrive_id] = one
             begun.set_result(redrive_id)
 
-        how = RedrivePace(rate, one.stopping, one.progressed, note)
+        pace = RedrivePace(rate, one.stopping, one.progressed, note)
         with self._lock:
             self._threads = [thread for thread in self._threads if thread.is_alive()]
             if len(self._threads) >= AT_ONCE:
                 return None
             # One that hangs does not hold up the end of the process: see above.
-            thread = threading.Thread(target=_carry, args=(work, how, one, begun), daemon=True)
+            thread = threading.Thread(target=_carry, args=(work, pace, one, begun), daemon=True)
             self._threads.append(thread)
             thread.start()
         return begun.result()
@@ -111,14 +111,14 @@ class BackgroundRedrives:
 
 def _carry(
     work: Callable[[RedrivePace], RedriveEnding],
-    how: RedrivePace,
+    pace: RedrivePace,
     one: RedriveThread,
     begun: Future[str],
 ) -> None:
     try:
         # A thread has a context of its own, not that of the action which began it.
         with KEPT.anew():
-            one.ending = work(how)
+            one.ending = work(pace)
         if not begun.done():
             # It was done already when somebody wanted to go on with it.
             begun.set_result(one.ending.redrive_id)

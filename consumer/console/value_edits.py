@@ -122,7 +122,7 @@ class ValueEdits:
         if said:
             return self._compared(request, now, by=by, said=said)
         work = partial(begin, self._settings, plan, by=by, because=reason, within=confirmed.spans)
-        return self._pages.begun(lambda how: work(how=how), None)
+        return self._pages.begun(lambda pace: work(pace=pace), None)
 
     def _compared(self, request: Request, preview: Preview, *, by: str, said: str = "") -> Response:
         """Return the page of the new value.

@@ -137,7 +137,7 @@ def discard(
                 by=by,
                 because=because,
                 takes_sent=again,
-                how=RedrivePace(stopping=stopping, on_progress=advance),
+                pace=RedrivePace(stopping=stopping, on_progress=advance),
                 is_trial=is_trial,
                 within=within,
             )
@@ -162,7 +162,7 @@ def discard_letters(
     *,
     by: str,
     because: str,
-    how: RedrivePace,
+    pace: RedrivePace,
     takes_sent: bool = False,
     is_trial: bool = False,
     within: OffsetSpans | None = None,
@@ -189,7 +189,7 @@ def discard_letters(
         pages: Iterable[list[RedriveCandidate]] = [known]
         if not only_ids or left:
             rest = replace(named, filter=replace(named.filter, ids=left))
-            within, letters = stack.enter_context(_chosen(settings, rest, within, how))
+            within, letters = stack.enter_context(_chosen(settings, rest, within, pace))
             pages = chain(pages, letters)
         for page in pages:
             results = decisions.discard(
@@ -204,9 +204,9 @@ def discard_letters(
                 marks += mark_of(one) if why is None else 0
                 if one.request_id in ids and told.get(one.request_id) != TAKEN:
                     told[one.request_id] = result
-            if how.stopping.is_set():
+            if pace.stopping.is_set():
                 break
-        is_cut = how.stopping.is_set()
+        is_cut = pace.stopping.is_set()
     if not is_cut:
         told = dict.fromkeys(sorted(ids), NO_LETTER) | told
     return DiscardPass(counts, told, is_cut, within, marks)
@@ -270,7 +270,7 @@ def _known(settings: Settings, request_ids: Collection[str]) -> list[RedriveCand
 
 @contextmanager
 def _chosen(
-    settings: Settings, given: LetterOptions, within: OffsetSpans | None, how: RedrivePace
+    settings: Settings, given: LetterOptions, within: OffsetSpans | None, pace: RedrivePace
 ) -> Iterator[tuple[OffsetSpans, Iterator[list[RedriveCandidate]]]]:
     """Yield the spans that are read, and the chosen letters in them, page by page."""
     with journaled_letters(settings, topics=given.topics, dlqs=given.dlqs) as letters:
@@ -280,7 +280,7 @@ def _chosen(
             for page in letters.pages(spans):
                 taken = [one for one in page.letters if given.filter.takes(one)]
                 yield [_discardable(one, settings.kafka.group) for one in taken]
-                how.on_progress(page.read, page.total)
+                pace.on_progress(page.read, page.total)
 
         yield spans, pages()
 

@@ -164,8 +164,8 @@ def redrive(
     if resumed is not None:
         if not yes:
             _ask_of_the_rest(settings, resumed)
-        with _how(rate, "sending back") as how:
-            ending = resume(settings, resumed, by=by, because=because, how=how)
+        with _pace(rate, "sending back") as pace:
+            ending = resume(settings, resumed, by=by, because=because, pace=pace)
         return _said(settings, ending, as_json=as_json)
     plan = RedrivePlan(
         filter=given.filter,
@@ -185,8 +185,8 @@ def redrive(
             return _said(settings, found, as_json=as_json, section=ways.section)
         if found is not None:
             ways, within = ways_of(replace(plan, looked_at=found.looked_at)), found.seen
-    with _how(rate, "looking" if dry_run else "sending back") as how:
-        ending = ways.rehearse(how=how) if dry_run else ways.send(how=how, within=within)
+    with _pace(rate, "looking" if dry_run else "sending back") as pace:
+        ending = ways.rehearse(pace=pace) if dry_run else ways.send(pace=pace, within=within)
     return _said(settings, ending, as_json=as_json, section=ways.section)
 
 
@@ -245,9 +245,9 @@ def _ask(
     if given.is_one_id and ways.section:
         _ask_where_asked_anew(settings, given)
         return True, None
-    with _how(None, "counting") as how:
-        found = ways.rehearse(how=how)
-    if not found.counts.get(SENT) or how.stopping.is_set():
+    with _pace(None, "counting") as pace:
+        found = ways.rehearse(pace=pace)
+    if not found.counts.get(SENT) or pace.stopping.is_set():
         return False, found
     for line in (*later_lines(found), *risk_lines(found)):
         click.echo(line, err=True)
@@ -265,7 +265,7 @@ def _said(
 
 
 @contextmanager
-def _how(rate: float | None, what: str) -> Iterator[RedrivePace]:
+def _pace(rate: float | None, what: str) -> Iterator[RedrivePace]:
     with progress_bar(what) as advance, stopping_at_signals() as stopping:
         yield RedrivePace(rate, stopping, advance)
 

@@ -93,7 +93,7 @@ def begin(
     *,
     by: str,
     because: str | None,
-    how: RedrivePace,
+    pace: RedrivePace,
     within: OffsetSpans | None = None,
 ) -> RedriveEnding:
     """Send back the letters that a plan chooses.
@@ -105,19 +105,21 @@ def begin(
         NotAvailable: a server is away; the text says how to go on.
         SettingsError: the settings are wrong.
     """
-    with redrive_connections(settings, plan) as tools:
-        spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
+    with redrive_connections(settings, plan) as connections:
+        spans = (
+            connections.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
+        )
         redrive_id = new_request_id()
-        tools.work.begin(
+        connections.work.begin(
             redrive_id,
             by=by,
             reason=because,
             filter_text=plan.to_json(),
             spans={place: (span.begin, span.end) for place, span in spans.items()},
         )
-        stands = tools.work.find(redrive_id)
+        stands = connections.work.find(redrive_id)
         assert stands is not None
-        return _run(stands, tools, how)
+        return _run(stands, connections, pace)
 
 
 def resume(
@@ -126,7 +128,7 @@ def resume(
     *,
     by: str,
     because: str | None,
-    how: RedrivePace,
+    pace: RedrivePace,
     seen: str | None = None,
 ) -> RedriveEnding:
     """Go on with a redrive that was stopped, cancelled or killed.
@@ -142,15 +144,17 @@ def resume(
     """
     with closing(redrives_of(settings)) as work:
         plan = RedrivePlan.from_json(_found(work, redrive_id).filter)
-    with redrive_connections(settings, plan) as tools:
-        stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because, seen=seen)
+    with redrive_connections(settings, plan) as connections:
+        stands = _taken(
+            connections.work, redrive_id, pace.stopping, by=by, because=because, seen=seen
+        )
         if stands.state == DONE:
             answers = NamedResults(plan.filter.ids, stands.named)
             return RedriveEnding(
                 redrive_id, DONE, stands.counts, answers.of_named, is_theirs=bool(plan.dlqs)
             )
         reason = stands.reason if because is None else because
-        return _run(stands._replace(by=by, reason=reason), tools, how)
+        return _run(stands._replace(by=by, reason=reason), connections, pace)
 
 
 def stand_of(one: Redrive) -> str:
@@ -171,25 +175,27 @@ def asked_anew_since(settings: Settings, redrive_id: str) -> SucceededLater:
     if stands.state == DONE:
         return NOTHING_LATER
     plan = RedrivePlan.from_json(stands.filter)
-    with redrive_connections(settings, plan) as tools:
-        return asked_anew(settings, _left_to_send(stands, plan, tools))
+    with redrive_connections(settings, plan) as connections:
+        return asked_anew(settings, _left_to_send(stands, plan, connections))
 
 
-def _left_to_send(stands: Redrive, plan: RedrivePlan, tools: RedriveConnections) -> Iterator[str]:
+def _left_to_send(
+    stands: Redrive, plan: RedrivePlan, connections: RedriveConnections
+) -> Iterator[str]:
     taken = frozenset(stands.unconfirmed)
-    sent = tools.sent_scan.sent(stands.redrive_id, stands.marks) if taken else set()
+    sent = connections.sent_scan.sent(stands.redrive_id, stands.marks) if taken else set()
     wish = plan.wish(stands.redrive_id, taken - sent, began_at=stands.started_at)
     spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
-    for page in tools.letters.pages(resumed(spans, stands.positions)):
+    for page in connections.letters.pages(resumed(spans, stands.positions)):
         chosen = [one for one in page.letters if plan.filter.takes(one)]
-        judged = tools.work.judge([candidate_of(one) for one in chosen], wish)
+        judged = connections.work.judge([candidate_of(one) for one in chosen], wish)
         for one, found in zip(chosen, judged, strict=True):
-            if found.kind in TO_SEND and plan.fault_of(one, tools.topics) is None:
+            if found.kind in TO_SEND and plan.fault_of(one, connections.topics) is None:
                 yield one.request_id
 
 
 def rehearse(
-    settings: Settings, plan: RedrivePlan, *, how: RedrivePace, within: OffsetSpans | None = None
+    settings: Settings, plan: RedrivePlan, *, pace: RedrivePace, within: OffsetSpans | None = None
 ) -> RedriveEnding:
     """Count the letters that a redrive would send now, and look for later successes of their keys.
 
@@ -205,16 +211,18 @@ def rehearse(
     to_send: dict[str, None] = {}
     first: list[Letter] = []
     is_cut, marks, risks = False, 0, RedriveRisks()
-    with redrive_connections(settings, plan) as tools:
-        looked_at = tools.work.moment() if plan.sends_again else None
-        spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
-        for page in tools.letters.pages(spans):
+    with redrive_connections(settings, plan) as connections:
+        looked_at = connections.work.moment() if plan.sends_again else None
+        spans = (
+            connections.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
+        )
+        for page in connections.letters.pages(spans):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
             all_letters.add(READ, len(page.letters))
             all_letters.add(CHOSEN, len(chosen))
-            judged = tools.work.judge([candidate_of(one) for one in chosen], wish)
+            judged = connections.work.judge([candidate_of(one) for one in chosen], wish)
             for one, found in zip(chosen, judged, strict=True):
-                fault = plan.fault_of(one, tools.topics) or found.kind
+                fault = plan.fault_of(one, connections.topics) or found.kind
                 what = SENT if fault in TO_SEND else fault.value
                 all_letters.became(one.request_id, what)
                 marks += mark_of(candidate_of(one)) if what == SENT else 0
@@ -224,8 +232,8 @@ def rehearse(
                     to_send[one.request_id] = None
                 if what == SENT and len(first) < MOST_SHOWN:
                     first.append(one)
-            how.on_progress(page.read, page.total)
-            is_cut = how.stopping.is_set() and page.read < page.total
+            pace.on_progress(page.read, page.total)
+            is_cut = pace.stopping.is_set() and page.read < page.total
             if is_cut:
                 break
     later = asked_anew(settings, to_send)
@@ -246,7 +254,7 @@ def rehearse(
 
 @contextmanager
 def redrive_connections(settings: Settings, plan: RedrivePlan) -> Iterator[RedriveConnections]:
-    """Yield the tools of a redrive; close them afterwards."""
+    """Yield the connections of a redrive; close them afterwards."""
     with ExitStack() as stack:
         work = stack.enter_context(closing(redrives_of(settings)))
         statuses = stack.enter_context(opened_statuses(settings, work.journal_id()))
@@ -265,21 +273,21 @@ def redrives_of(settings: Settings) -> RedriveWork:
     return RedriveWork.from_settings(settings, owner=new_owner())
 
 
-def _run(stands: Redrive, tools: RedriveConnections, how: RedrivePace) -> RedriveEnding:
-    how.on_begun(stands.redrive_id)
-    redriving = RedriveLoop(stands, tools, how)
+def _run(stands: Redrive, connections: RedriveConnections, pace: RedrivePace) -> RedriveEnding:
+    pace.on_begun(stands.redrive_id)
+    redriving = RedriveLoop(stands, connections, pace)
     try:
         state = DONE if redriving.run() else STOPPED
     except RedriveStopped:
-        now = tools.work.find(stands.redrive_id)
+        now = connections.work.find(stands.redrive_id)
         if now is None or now.state != CANCELLED:
             raise
         state = CANCELLED
-        tools.work.release(stands.redrive_id)
+        connections.work.release(stands.redrive_id)
     except NotAvailable as error:
         # The journal itself may be away: then the redrive can be resumed a little later.
         with suppress(OncewardError):
-            tools.work.leave(stands.redrive_id, is_done=False)
+            connections.work.leave(stands.redrive_id, is_done=False)
         raise NotAvailable(
             f"{error}; go on later with `onceward-dlq redrive --resume {stands.redrive_id}`"
         ) from error
@@ -290,8 +298,8 @@ def _run(stands: Redrive, tools: RedriveConnections, how: RedrivePace) -> Redriv
         state,
         progress.counts,
         named,
-        tools.statuses.missed,
-        tools.statuses.refusal,
+        connections.statuses.missed,
+        connections.statuses.refusal,
         replaced=redriving.replaced,
         is_theirs=bool(RedrivePlan.from_json(stands.filter).dlqs),
     )

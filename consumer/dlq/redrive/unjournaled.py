@@ -70,7 +70,7 @@ def send_back(
     plan: RedrivePlan,
     *,
     by: str,
-    how: RedrivePace,
+    pace: RedrivePace,
     is_trial: bool = False,
     within: OffsetSpans | None = None,
 ) -> RedriveEnding:
@@ -94,7 +94,7 @@ def send_back(
         kafka = _Kafka(settings.kafka.group, letters, traces, writer, frozenset(scan.topics()))
         spans = letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         _begin_traces(kafka, plan, spans)
-        one = _UnjournaledLoop(kafka, plan, how, redrive_id=redrive_id, own=own)
+        one = _UnjournaledLoop(kafka, plan, pace, redrive_id=redrive_id, own=own)
         state = one.run(spans, by=by, is_trial=is_trial)
         if not is_trial:
             traces.look()
@@ -126,11 +126,17 @@ def _begin_traces(kafka: _Kafka, plan: RedrivePlan, spans: OffsetSpans) -> None:
 
 class _UnjournaledLoop:
     def __init__(
-        self, kafka: _Kafka, plan: RedrivePlan, how: RedrivePace, *, redrive_id: str, own: SeenNames
+        self,
+        kafka: _Kafka,
+        plan: RedrivePlan,
+        pace: RedrivePace,
+        *,
+        redrive_id: str,
+        own: SeenNames,
     ) -> None:
         self._kafka = kafka
         self._plan = plan
-        self._how = how
+        self._pace = pace
         self._own = own
         self._redrive_id = redrive_id
         self.answers = NamedResults(plan.filter.ids)
@@ -152,8 +158,8 @@ class _UnjournaledLoop:
                     self.counts.became(one.request_id, SENT)
             elif not self._send(ready, by=by):
                 return STOPPED
-            self._how.on_progress(page.read, page.total)
-            if self._how.stopping.is_set() and page.read < page.total:
+            self._pace.on_progress(page.read, page.total)
+            if self._pace.stopping.is_set() and page.read < page.total:
                 return STOPPED
         return REHEARSED if is_trial else DONE
 
@@ -190,9 +196,9 @@ class _UnjournaledLoop:
 
     def _send(self, letters: Sequence[Letter], *, by: str) -> bool:
         """Write letters in portions; say whether all of them were written."""
-        size, rate = chunk_size(self._how.rate), self._how.rate
+        size, rate = chunk_size(self._pace.rate), self._pace.rate
         for at in range(0, len(letters), size):
-            if self._how.stopping.is_set():
+            if self._pace.stopping.is_set():
                 return False
             batch = self._left_by_another(letters[at : at + size])
             until = epoch_ms() + self._plan.valid_ms
@@ -201,7 +207,7 @@ class _UnjournaledLoop:
             for one, error in zip(batch, errors, strict=True):
                 self._became(one, error)
             if rate is not None:
-                self._how.stopping.wait(len(batch) / rate)
+                self._pace.stopping.wait(len(batch) / rate)
         return True
 
     def _sending(self, letter: Letter, *, by: str, deadline_at: int) -> Outgoing:

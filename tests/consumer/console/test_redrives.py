@@ -325,7 +325,7 @@ def test_a_console_that_ends_leaves_a_redrive_that_the_command_goes_on_with(
     assert (planted.redrive().owner is None) == (end == "asked")
     assert planted.redrive().state == RUNNING
     assert 0 < sum(planted.sent(redrive_id).values()) < LETTERS
-    ending = resume(planted.settings, redrive_id, by="otto", because=None, how=RedrivePace())
+    ending = resume(planted.settings, redrive_id, by="otto", because=None, pace=RedrivePace())
     assert ending.state == DONE
     assert set(planted.sent(redrive_id).values()) == {1}
     assert len(planted.sent(redrive_id)) == LETTERS

@@ -51,12 +51,12 @@ def test_the_second_leaves_what_the_first_has_sent_and_names_what_both_have(
     def write_late(writer: KafkaWriter, records: list[Any]) -> Any:
         if not first:  # all of the first redrive, between the second's look and its write
             monkeypatch.setattr(KafkaWriter, "write", real)
-            first.append(send_back(settings, plan, by="ann", how=RedrivePace()))
+            first.append(send_back(settings, plan, by="ann", pace=RedrivePace()))
         return real(writer, records)
 
     monkeypatch.setattr(KafkaWriter, "write", write_late)
     second = send_back(
-        settings, plan, by="bob", how=RedrivePace(rate=2.0)
+        settings, plan, by="bob", pace=RedrivePace(rate=2.0)
     )  # a letter in each batch
 
     assert (first[0].counts["sent"], first[0].twice_count) == (LETTERS, 0)

@@ -126,12 +126,12 @@ def cut(planted: Planted, place: str, plan: RedrivePlan = EVERYTHING) -> str:
     where = PLACES[place]
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(where.owner, where.name, where.last)
-        begin(planted.settings, plan, by="zoe", because=None, how=RedrivePace(RATE))
+        begin(planted.settings, plan, by="zoe", because=None, pace=RedrivePace(RATE))
     return planted.redrive().redrive_id
 
 
 def go_on(planted: Planted, redrive_id: str, rate: float | None = None) -> RedriveEnding:
-    return resume(planted.settings, redrive_id, by="bob", because=None, how=RedrivePace(rate))
+    return resume(planted.settings, redrive_id, by="bob", because=None, pace=RedrivePace(rate))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -234,7 +234,7 @@ def test_kafka_away_stops_it_and_says_how_to_go_on(
             RedrivePlan(LetterFilter()),
             by="zoe",
             because=None,
-            how=RedrivePace(RATE),
+            pace=RedrivePace(RATE),
         )
     monkeypatch.setattr(KafkaWriter, "write", WRITE)
     stands = planted.redrive()
@@ -249,10 +249,10 @@ def test_a_redrive_that_lives_elsewhere_is_left_to_it(
 ) -> None:
     redrive_id = cut(planted, "after a reopening")
     monkeypatch.setattr("consumer.dlq.unfinished.is_gone", lambda owner: False)
-    how = RedrivePace()
-    how.stopping.set()
+    pace = RedrivePace()
+    pace.stopping.set()
     with pytest.raises(NotResumed, match="goes on in the process"):
-        resume(planted.settings, redrive_id, by="bob", because=None, how=how)
+        resume(planted.settings, redrive_id, by="bob", because=None, pace=pace)
     with pytest.raises(NotResumed, match="there is no redrive"):
         go_on(planted, "nobody's")
 

@@ -77,9 +77,9 @@ def test_a_count_that_was_stopped_says_so(
     assert json.loads(capsys.readouterr().out)["state"] == "stopped"
 
 
-def _counted(planted: Planted, how: RedrivePace, *, is_journaled: bool) -> RedriveEnding:
+def _counted(planted: Planted, pace: RedrivePace, *, is_journaled: bool) -> RedriveEnding:
     if is_journaled:
-        return rehearse(planted.settings, EVERYTHING, how=how)
+        return rehearse(planted.settings, EVERYTHING, pace=pace)
     box = f"{planted.topic}.{planted.settings.kafka.group}.dlq"
     plan = RedrivePlan(LetterFilter(), dlqs=frozenset([box]))
-    return send_back(planted.settings, plan, by="zoe", how=how, is_trial=True)
+    return send_back(planted.settings, plan, by="zoe", pace=pace, is_trial=True)

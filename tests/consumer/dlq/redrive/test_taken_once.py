@@ -59,7 +59,7 @@ def redriven(planted: Planted, theirs: str, setting: FieldValue | None) -> bool:
     plan = RedrivePlan(
         LetterFilter(), dlqs=frozenset([theirs]), takes_unknown=True, setting=setting
     )
-    ending = begin(planted.settings, plan, by="zoe", because=None, how=RedrivePace())
+    ending = begin(planted.settings, plan, by="zoe", because=None, pace=RedrivePace())
     return ending.counts.get("sent", 0) == 1
 
 
@@ -110,7 +110,7 @@ def cut(planted: Planted, setting: FieldValue | None = None) -> str:
     plan = RedrivePlan(LetterFilter(ids=frozenset([ONE])), setting=setting)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(where.owner, where.name, where.last)
-        begin(planted.settings, plan, by="zoe", because=None, how=RedrivePace())
+        begin(planted.settings, plan, by="zoe", because=None, pace=RedrivePace())
     return planted.redrive().redrive_id
 
 
@@ -124,7 +124,7 @@ def test_a_request_that_has_failed_again_since_is_sent_by_no_resume(planted: Pla
             .where(request.c.group == planted.settings.kafka.group, request.c.request_id == ONE)
             .values(generation=2, attempt=2, resend=True, claimed_at=now, finished_at=now)
         )
-    ending = resume(planted.settings, redrive_id, by="bob", because=None, how=RedrivePace())
+    ending = resume(planted.settings, redrive_id, by="bob", because=None, pace=RedrivePace())
     assert ending.of_named == {ONE: "older_failure"} and not planted.sent(redrive_id)
 
 
@@ -135,7 +135,7 @@ def test_new_values_that_kafka_refused_are_sent_by_no_resume_beside_the_old_ones
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(KafkaWriter, "write", lambda _, records: [RecordRefused("x")] * len(records))
         patch.setattr(RedriveWork, "close_again", nth(RedriveWork.close_again, 1, after=True))
-        begin(planted.settings, plan, by="zoe", because=None, how=RedrivePace())
+        begin(planted.settings, plan, by="zoe", because=None, pace=RedrivePace())
     redrive_id = planted.redrive().redrive_id
     assert dlq(planted.config, "redrive", ONE).code == ExitCode.FINE
     resumed = dlq(planted.config, "redrive", "--resume", redrive_id)

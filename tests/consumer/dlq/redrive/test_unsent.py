@@ -32,7 +32,7 @@ def cut(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> Any:
         plan = RedrivePlan(LetterFilter(ids=frozenset([ONE])), setting=setting)
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
             patch.setattr(where.owner, where.name, where.last)
-            begin(planted.settings, plan, by="zoe", because=None, how=RedrivePace())
+            begin(planted.settings, plan, by="zoe", because=None, pace=RedrivePace())
         return planted.redrive().redrive_id
 
     return killed
