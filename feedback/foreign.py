@@ -59,12 +59,12 @@ def text_of(value: object) -> str:
     '7'
     """
     try:
-        return plain(str(value))
+        return plain_text(str(value))
     except BaseException:
         return ""
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Return the same characters as a plain `str`: a subclass may override any method."""
     return str.__getitem__(text, slice(None))
 

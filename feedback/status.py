@@ -88,7 +88,7 @@ class RefusalReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredFacts:
     """The facts of a stored status that the rule looks at.
 
     Attributes:
@@ -108,7 +108,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteFacts:
     """The facts of a write that the rule looks at.
 
     Attributes:
@@ -157,13 +157,15 @@ def may_be_taken_back(
     return state is State.PENDING and is_first and may_run
 
 
-def is_other_request(stored: Stored, write: Write) -> bool:
+def is_other_request(stored: StoredFacts, write: WriteFacts) -> bool:
     """Whether two requests share the id: another payload, or another topic of the group."""
     is_elsewhere = "" != stored.topic != write.topic != ""
     return write.payload_sha256 != stored.payload_sha256 or is_elsewhere
 
 
-def judge(stored: Stored | None, write: Write, *, is_kept: bool = False) -> RefusalReason | None:
+def judge(
+    stored: StoredFacts | None, write: WriteFacts, *, is_kept: bool = False
+) -> RefusalReason | None:
     """Return None when the write may be taken, else the reason (docs: Statuses).
 
     Args:
@@ -190,12 +192,12 @@ def judge(stored: Stored | None, write: Write, *, is_kept: bool = False) -> Refu
     return None if write.state in FOLLOWERS[stored.state] else RefusalReason.STATE
 
 
-def _brings_outcome(stored: Stored, write: Write) -> bool:
+def _brings_outcome(stored: StoredFacts, write: WriteFacts) -> bool:
     # A PENDING of the same generation replaced a FAILED to reopen it: its client knows the outcome.
     return write.state in FINAL and stored.state not in BEFORE_CLAIM
 
 
-def _judge_before_claim(stored: Stored, write: Write) -> RefusalReason | None:
+def _judge_before_claim(stored: StoredFacts, write: WriteFacts) -> RefusalReason | None:
     if write.attempt < stored.attempt:
         return RefusalReason.ATTEMPT
     if write.follows is not None and (write.follows == 0 or stored.attempt < write.follows):
@@ -211,7 +213,7 @@ def _judge_before_claim(stored: Stored, write: Write) -> RefusalReason | None:
     return None if write.state in FOLLOWERS[stored.state] else RefusalReason.STATE
 
 
-def _judge_newer_generation(stored: Stored, write: Write) -> RefusalReason | None:
+def _judge_newer_generation(stored: StoredFacts, write: WriteFacts) -> RefusalReason | None:
     if write.state not in NEWER_GENERATION.get(stored.state, frozenset()):
         return RefusalReason.STATE
     if write.attempt < stored.attempt and write.state not in FINAL:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from feedback.errors import NewerStatus, RedisRefused
 from feedback.records.envelope import FirstPlace
 from feedback.records.stored_payload import StoredPayload
-from feedback.status import RefusalReason, State, Stored, Write, derive, judge
+from feedback.status import RefusalReason, State, StoredFacts, WriteFacts, derive, judge
 
 # In an answer of the status script: begins the packed status that a PENDING replaced.
 REPLACED = "="
@@ -63,7 +63,7 @@ class StatusWrite(NamedTuple):
         held_by: taken only while the hash names this worker.
         origin: written only where the hash has no coordinates. ACCEPTED writes them, unless Redis
             was away then; and Redis may have lost them since.
-        reopens, follows: before a claim: see `Write`.
+        reopens, follows: before a claim: see `WriteFacts`.
     """
 
     request_id: str
@@ -110,7 +110,7 @@ def newer_of(stands: StatusWrite, comes: StatusWrite) -> StatusWrite:
     # Only Redis knows the holder. When both writes require the same holder, the first has not
     # reached Redis, so it must not decide the second's condition.
     held_by = None if comes.held_by == stands.held_by else comes.held_by
-    stored = Stored(
+    stored = StoredFacts(
         stands.state,
         stands.attempt,
         stands.generation,
@@ -119,7 +119,7 @@ def newer_of(stands: StatusWrite, comes: StatusWrite) -> StatusWrite:
         worker=worker,
         topic=stands.topic,
     )
-    write = Write(
+    write = WriteFacts(
         comes.state,
         comes.attempt,
         comes.generation,

@@ -1,4 +1,4 @@
-"""The actions of people. All of them pass `Acts.carry_out`, which looks at the person's role.
+"""The actions of people. All of them pass `ConsoleActs.carry_out`, which looks at the role.
 
 Each calls the function that the command of the same name calls, and is written to the journal with
 the person's name by the transaction that changes anything. So where the console dies before that,
@@ -25,19 +25,19 @@ from consumer.console.entrance import OLD_FORM, Form
 from consumer.console.fields import (
     confirmed_of,
     field_of,
-    number_of,
     rate_of,
     reason_of,
     redrive_of,
     request_of,
     require_last,
+    seen_number,
 )
 from consumer.console.paths import SEE_OTHER
 from consumer.console.people import Person, require_role
 from consumer.console.previews import (
     DISCARD,
     REDRIVE,
-    Confirmed,
+    ConfirmedPreview,
     Previews,
     asks_all_the_same,
     change_since,
@@ -49,9 +49,9 @@ from consumer.console.sources import source_of
 from consumer.console.value_edits import ValueEdits, note_look
 from consumer.dlq.dates import moment
 from consumer.dlq.discard_command import UNDONE_WORDS, discard_letters, undo_discard
-from consumer.dlq.filter import Filter
-from consumer.dlq.options import Given
-from consumer.dlq.redrive.loop import How
+from consumer.dlq.filter import LetterFilter
+from consumer.dlq.options import LetterOptions
+from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import asked_anew_since, begin, redrives_of, resume
 from consumer.dlq.resolve_command import code_of, resolve_doubt, result_of
@@ -61,12 +61,12 @@ from consumer.journal.lookup import Lookup
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
 from consumer.journal.redrive.redrive_row import RUNNING
-from consumer.journal.redrive.redrive_rule import Discarded
+from consumer.journal.redrive.redrive_rule import DiscardVerdict
 from feedback.settings.settings import Settings
 from feedback.sql.keeping import KEPT
 
 
-class Acts:
+class ConsoleActs:
     """Carries out the actions of people; any thread may call it.
 
     Args:
@@ -139,7 +139,7 @@ class Acts:
             code=code,
             reason=reason_of(form),
             by=by,
-            generation=number_of(form, "generation"),
+            generation=seen_number(form, "generation"),
         )
         if done.is_done:
             return _to_request(request_id)
@@ -160,7 +160,7 @@ class Acts:
             if confirmed.plan.sends_again:
                 self._require_no_other()
             again = self._changed(request, form, confirmed)
-            return again or self._pages.begun(lambda how: work(how=how), rate)
+            return again or self._pages.begun(lambda pace: work(pace=pace), rate)
 
     def _resume_redrive(self, request: Request, form: Form, by: str) -> Response:
         redrive_id, reason, rate = redrive_of(form), reason_of(form), rate_of(form)
@@ -172,7 +172,7 @@ class Acts:
         if seen is None:
             raise HTTPException(400, OLD_FORM)
         work = partial(resume, self._settings, redrive_id, by=by, because=reason, seen=seen)
-        return self._pages.begun(lambda how: work(how=how), rate)
+        return self._pages.begun(lambda pace: work(pace=pace), rate)
 
     def _pause_redrive(self, request: Request, form: Form, by: str) -> Response:
         redrive_id, reason = redrive_of(form), reason_of(form)
@@ -200,20 +200,20 @@ class Acts:
         if again is not None:
             return again
         plan = confirmed.plan
-        given = Given(plan.filter, plan.topics, plan.dlqs)
+        given = LetterOptions(plan.filter, plan.topics, plan.dlqs)
         done = discard_letters(
             self._settings,
             given,
             by=by,
             because=reason,
-            how=How(),
+            pace=RedrivePace(),
             takes_sent=plan.sends_again,
             within=confirmed.spans,
         )
         if not done.taken:
             raise HTTPException(409, "somebody was quicker: none of these can be discarded now")
         ids = plan.filter.ids
-        if len(ids) == 1 and plan.filter == Filter(ids=ids):
+        if len(ids) == 1 and plan.filter == LetterFilter(ids=ids):
             return _to_request(min(ids), min(plan.dlqs, default=""))
         return RedirectResponse("/actions", SEE_OTHER)
 
@@ -223,7 +223,7 @@ class Acts:
         found = undo_discard(
             self._settings, [request_id], by=by, because=reason, is_theirs="theirs" in form
         )[request_id]
-        if found is not Discarded.UNDONE:
+        if found is not DiscardVerdict.UNDONE:
             raise HTTPException(409, f"{request_id}: {UNDONE_WORDS[found]}")
         return _to_request(request_id, dlq)
 
@@ -232,7 +232,7 @@ class Acts:
         if not topic:
             raise HTTPException(400, "say which topic")
         with closing(Pauses.from_settings(self._settings)) as pauses:
-            if pauses.resume(topic, by=by, since=number_of(form, "since")) is None:
+            if pauses.resume(topic, by=by, since=seen_number(form, "since")) is None:
                 raise HTTPException(409, f"{topic} goes on already, or was paused anew: look again")
         return RedirectResponse("/topics", SEE_OTHER)
 
@@ -245,7 +245,9 @@ class Acts:
         record = partial(note_look, self._settings, request_id, by=by)
         return self._show(request, form, request_id, record)
 
-    def _changed(self, request: Request, form: Form, confirmed: Confirmed) -> Response | None:
+    def _changed(
+        self, request: Request, form: Form, confirmed: ConfirmedPreview
+    ) -> Response | None:
         """Return the preview anew where it differs from the one that its person has confirmed.
 
         Between this look and the action a letter may still change: the journal judges each once

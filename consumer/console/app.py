@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from consumer.console.acts import Acts
+from consumer.console.acts import ConsoleActs
 from consumer.console.entrance import Entrance
 from consumer.console.guard import PageGuard
 from consumer.console.live import LiveStreams
@@ -99,7 +99,7 @@ def app(
     redrives, previews = BackgroundRedrives(), Previews(settings)
     redrive_pages = RedrivePages(settings, templates, redrives=redrives, previews=previews)
     edits = ValueEdits(settings, templates, previews=previews, pages=redrive_pages, file=file)
-    acts = Acts(
+    acts = ConsoleActs(
         settings,
         redrives,
         previews,

@@ -66,18 +66,18 @@ def cli(
       onceward-console --user ann --role operator >> people
     """
     try:
-        from consumer.console.entrance import require_safe
-        from consumer.console.people import ConsoleRole, line_of
+        from consumer.console.entrance import require_safe_address
+        from consumer.console.people import ConsoleRole, person_line
         from consumer.console.server import serve
     except ModuleNotFoundError as error:
         needed = "pip install 'onceward[console]'"
         raise NotAvailable(f"the console needs {error.name}: {needed}") from error
     if name is not None:
         password = None if no_password else _password_for(name)
-        click.echo(line_of(name, map(ConsoleRole, roles), password))
+        click.echo(person_line(name, map(ConsoleRole, roles), password))
         return int(ExitCode.FINE)
     settings = settings_of(config)
-    require_safe(settings.console, host)
+    require_safe_address(settings.console, host)
     require_access(settings)
     logs.configure(level=log_level)
     return int(serve(settings, listen(host, port, setting="--port"), file=_absolute(config)))

@@ -40,7 +40,7 @@ MOST_FIELDS = 50
 OLD_FORM = "this form is not of your login: go back, load the page again, and send it once more"
 
 
-def require_safe(section: ConsoleSection, host: str) -> None:
+def require_safe_address(section: ConsoleSection, host: str) -> None:
     """Return when the console may listen on an address.
 
     Raises:

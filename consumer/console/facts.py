@@ -17,7 +17,7 @@ THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Known(Generic[T]):
+class ReadFact(Generic[T]):
     """A fact, or why it is not known.
 
     Attributes:
@@ -29,28 +29,28 @@ class Known(Generic[T]):
     why: str = ""
 
 
-def read(reader: Callable[[], T]) -> Known[T]:
+def read_fact(reader: Callable[[], T]) -> ReadFact[T]:
     """Return the reader's fact, or why it has none: a server is away, or refuses this user."""
     try:
-        return Known(reader())
+        return ReadFact(reader())
     except OncewardError as error:
-        return Known(None, str(error))
+        return ReadFact(None, str(error))
 
 
-def flat(fact: Known[Known[T]]) -> Known[T]:
+def flat(fact: ReadFact[ReadFact[T]]) -> ReadFact[T]:
     """Return the fact that a reader knows, or why it is not known."""
-    return Known(None, fact.why) if fact.value is None else fact.value
+    return ReadFact(None, fact.why) if fact.value is None else fact.value
 
 
-class Readers:
+class FactReaders:
     """Threads that read for the pages, so that a page waits for its slowest reader alone."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-console")
 
-    def begin(self, reader: Callable[[], T]) -> Callable[[], Known[T]]:
+    def begin(self, reader: Callable[[], T]) -> Callable[[], ReadFact[T]]:
         """Let a thread read; return a function that waits for the fact."""
-        return self._threads.submit(read, reader).result
+        return self._threads.submit(read_fact, reader).result
 
     def close(self) -> None:
         """Begin no more; do not wait for those at work."""

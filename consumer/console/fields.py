@@ -7,7 +7,7 @@ from math import inf
 from starlette.exceptions import HTTPException
 
 from consumer.console.entrance import OLD_FORM, Form
-from consumer.console.previews import Confirmed, Previews
+from consumer.console.previews import ConfirmedPreview, Previews
 from feedback.errors import InvalidMessage, SettingsError
 from feedback.records.envelope import check_request_id
 
@@ -65,7 +65,7 @@ def rate_of(form: Form) -> float | None:
     return rate
 
 
-def number_of(form: Form, name: str) -> int:
+def seen_number(form: Form, name: str) -> int:
     """Return which doubt, or which pause, the person has seen."""
     given = form.get(name, "")
     if not is_number(given):
@@ -78,7 +78,7 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19
 
 
-def confirmed_of(previews: Previews, form: Form, kind: str) -> Confirmed:
+def confirmed_of(previews: Previews, form: Form, kind: str) -> ConfirmedPreview:
     """Return the preview that a form confirms.
 
     Raises:

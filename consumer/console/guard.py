@@ -17,7 +17,7 @@ from consumer.console.paths import LOGIN, SEE_OTHER, within
 from consumer.console.people import Person
 from consumer.console.rendering import Page, Templates
 
-Act = Callable[[Request, Form, Person], Response]
+FormPage = Callable[[Request, Form, Person], Response]
 
 
 class PageGuard:
@@ -50,7 +50,7 @@ class PageGuard:
 
         return asked
 
-    def acts(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
+    def acts(self, act: FormPage) -> Callable[[Request], Awaitable[Response]]:
         """Return the page that takes a form, from a page of ours and a known person."""
 
         def asked(request: Request, form: Form) -> Response:

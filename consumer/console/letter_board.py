@@ -16,7 +16,7 @@ from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from consumer.console.facts import Known, read
+from consumer.console.facts import ReadFact, read_fact
 from consumer.console.letter_choice import EVERYTHING, LetterChoice
 from consumer.console.letter_index import IndexedLetter, LetterIndex, LetterView
 from consumer.dlq.letter_reader import journaled_letters
@@ -55,7 +55,7 @@ class OpenLetters:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class ChosenLetters:
     """The letters of one reading that are chosen.
 
     Attributes:
@@ -64,7 +64,7 @@ class Board:
     """
 
     view: LetterView
-    later: Known[SucceededLater]
+    later: ReadFact[SucceededLater]
     unfinished: list[UnfinishedRedrive]
     at: int
 
@@ -78,7 +78,7 @@ class _Refresh:
     # same keys. The page says when it was.
     views: dict[LetterChoice, LetterView] = field(default_factory=dict)
     # By the open letters that are listed.
-    later: dict[tuple[str, ...], Known[SucceededLater]] = field(default_factory=dict)
+    later: dict[tuple[str, ...], ReadFact[SucceededLater]] = field(default_factory=dict)
 
 
 class LetterBoards:
@@ -91,11 +91,11 @@ class LetterBoards:
         topics = ("", *settings.console.dead_letter_topics)
         self._boards = {dlq: LetterBoard(settings, dlq) for dlq in topics}
 
-    def look(self, choice: LetterChoice = EVERYTHING) -> Known[Board]:
+    def look(self, choice: LetterChoice = EVERYTHING) -> ReadFact[ChosenLetters]:
         """Return the letters of a choice, whose topic the settings name; see `LetterBoard`."""
         return self._boards[choice.dlq].look(choice)
 
-    def count(self, dlq: str = "") -> Known[OpenLetters]:
+    def count(self, dlq: str = "") -> ReadFact[OpenLetters]:
         """Return how many letters of a topic may need a decision; see `LetterBoard`."""
         return self._boards[dlq].count()
 
@@ -119,18 +119,18 @@ class LetterBoard:
         self._index = LetterIndex(settings.kafka.group)
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="onceward-letters")
-        self._last: Known[_Refresh] | None = None
+        self._last: ReadFact[_Refresh] | None = None
         self._old_at_s = self._stale_at_s = 0.0
         self._under_way: Future[None] | None = None
         # Whether somebody has opened the page of all since the last reading.
         self._is_opened = False
 
-    def count(self) -> Known[OpenLetters]:
+    def count(self) -> ReadFact[OpenLetters]:
         """Return how many letters may need a decision by the last reading; see `look`."""
         last = self._refreshed()
-        return Known(None, last.why) if last.value is None else Known(last.value.letters)
+        return ReadFact(None, last.why) if last.value is None else ReadFact(last.value.letters)
 
-    def look(self, choice: LetterChoice = EVERYTHING) -> Known[Board]:
+    def look(self, choice: LetterChoice = EVERYTHING) -> ReadFact[ChosenLetters]:
         """Return the letters of the last reading; begin a new one where that is old.
 
         It waits `FIRST_WAIT_S` at most for the first reading, for one after a fault, and where
@@ -138,11 +138,11 @@ class LetterBoard:
         """
         last = self._refreshed()
         if last.value is None:
-            return Known(None, last.why)
+            return ReadFact(None, last.why)
         letters = last.value.letters
         self._is_opened |= choice == self._all
         view, later = self._chosen(last.value, choice)
-        return Known(Board(view, later, letters.unfinished, letters.at))
+        return ReadFact(ChosenLetters(view, later, letters.unfinished, letters.at))
 
     def close(self) -> None:
         """Begin no further reading; one at work ends with the process."""
@@ -150,21 +150,21 @@ class LetterBoard:
 
     def _chosen(
         self, done: _Refresh, choice: LetterChoice
-    ) -> tuple[LetterView, Known[SucceededLater]]:
+    ) -> tuple[LetterView, ReadFact[SucceededLater]]:
         view = done.views.get(choice)
         if view is None:
             view = self._index.view(choice, most=LISTED, bars=BARS)
         open_ones = tuple(one.request_id for one in view.newest if _is_open_here(one))
         later = done.later.get(open_ones)
         if later is None:
-            later = read(lambda: asked_anew(self._settings, open_ones))
+            later = read_fact(lambda: asked_anew(self._settings, open_ones))
         with self._lock:
             _keep(done.views, choice, view)
             if not later.why:
                 _keep(done.later, open_ones, later)
         return view, later
 
-    def _refreshed(self) -> Known[_Refresh]:
+    def _refreshed(self) -> ReadFact[_Refresh]:
         with self._lock:
             self._require_no_fault()
             last = self._last
@@ -189,7 +189,7 @@ class LetterBoard:
 
     def _read(self) -> None:
         begun_s = monotonic_s()
-        found = read(self._refresh)
+        found = read_fact(self._refresh)
         with self._lock:
             now_s = monotonic_s()
             read_s = now_s - begun_s if found.value else 0.0
@@ -228,4 +228,6 @@ def _is_open_here(one: IndexedLetter) -> bool:
     return LetterStanding(LetterState(one.state), one.ours).is_open_here
 
 
-_BEGUN: Known[_Refresh] = Known(None, "the dead letters are being read: look again in a moment")
+_BEGUN: ReadFact[_Refresh] = ReadFact(
+    None, "the dead letters are being read: look again in a moment"
+)

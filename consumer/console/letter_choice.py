@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
-from consumer.dlq.dates import WHENEVER, Stretch, iso
-from consumer.dlq.tally import Bar
+from consumer.dlq.dates import WHENEVER, DateRange, iso
+from consumer.dlq.tally import HistogramBar
 from feedback.records.envelope import MAX_EPOCH_MS
 
 # The names of a condition in an address, and its column.
@@ -40,7 +40,7 @@ class LetterChoice:
     """
 
     conditions: tuple[tuple[str, str], ...] = ()
-    stretch: Stretch = WHENEVER
+    stretch: DateRange = WHENEVER
     dlq: str = ""
 
     @property
@@ -59,7 +59,7 @@ class LetterChoice:
         """The topic as an address has it."""
         return {DLQ: self.dlq} if self.dlq else {}
 
-    def of_bar(self, bar: Bar) -> LetterChoice | None:
+    def of_bar(self, bar: HistogramBar) -> LetterChoice | None:
         """Return the letters among these that a bar counts.
 
         Returns:
@@ -73,7 +73,7 @@ class LetterChoice:
             since_ms = max(since_ms, self.stretch.since_ms)
         if self.stretch.until_ms is not None:
             until_ms = min(until_ms, self.stretch.until_ms)
-        return replace(self, stretch=Stretch(since_ms, until_ms))
+        return replace(self, stretch=DateRange(since_ms, until_ms))
 
 
 EVERYTHING = LetterChoice()

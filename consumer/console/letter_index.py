@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from consumer.console.letter_choice import CONDITIONS, LetterChoice
-from consumer.dlq.dates import Stretch
+from consumer.dlq.dates import DateRange
 from consumer.dlq.letter import Dialect, Failure, Letter
 from consumer.dlq.letter_reader import LetterReader
 from consumer.dlq.letter_state import UNSETTLED, LetterStanding, LetterState, LetterStates
-from consumer.dlq.tally import Bar, Histogram, message_kind
+from consumer.dlq.tally import Histogram, HistogramBar, message_kind
 from consumer.journal.appended import AppendMark
 from feedback.kafka.scan import OffsetSpans, resumed
 from feedback.kafka.values import Partition
@@ -106,7 +106,7 @@ class LetterView:
     newest_ms: int | None
     groups: dict[str, list[tuple[str, int]]]
     others: dict[str, int]
-    bars: list[Bar]
+    bars: list[HistogramBar]
     newest: list[IndexedLetter]
 
 
@@ -335,12 +335,12 @@ def _condition(name: str, value: str) -> str:
     alike = f"{CONDITIONS[name]} = :{name}"
     if name != "exception" or not value or "." in value:
         return alike
-    # As `Filter.takes` has it: the class of any package.
+    # As `LetterFilter.takes` has it: the class of any package.
     return f"({alike} OR substr(class, -1 - length(:{name})) = '.' || :{name})"
 
 
-def _bounds(stretch: Stretch) -> Iterator[str]:
-    """Yield the bounds in SQL, as `Filter.takes` has them."""
+def _bounds(stretch: DateRange) -> Iterator[str]:
+    """Yield the bounds in SQL, as `LetterFilter.takes` has them."""
     if stretch.since_ms is not None:
         yield "failed_at >= :since_ms"
     if stretch.until_ms is not None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from consumer.console.facts import Known
-from consumer.console.letter_board import Board, LetterBoards
+from consumer.console.facts import ReadFact
+from consumer.console.letter_board import ChosenLetters, LetterBoards
 from consumer.console.letter_choice import CONDITIONS, DLQ, ENDS, LetterChoice, asked_of
 from consumer.console.rendering import Templates
 from consumer.console.sources import source_of
-from consumer.dlq.dates import stretch_of
+from consumer.dlq.dates import date_range_of
 from feedback.clock import epoch_ms
 from feedback.errors import SettingsError
 from feedback.settings.sections import ConsoleSection
@@ -38,10 +38,10 @@ class DeadLetterPage:
         conditions = tuple((name, asked[name]) for name in CONDITIONS if name in asked)
         choice = LetterChoice(conditions, dlq=source_of(self._section, asked))
         fault = ""
-        board: Known[Board] = Known(None)
+        board: ReadFact[ChosenLetters] = ReadFact(None)
         try:
             ends = (typed[name] or None for name in ENDS)
-            choice = replace(choice, stretch=stretch_of(*ends, now_ms=epoch_ms()))
+            choice = replace(choice, stretch=date_range_of(*ends, now_ms=epoch_ms()))
         except SettingsError as error:
             fault = str(error)
         else:

@@ -27,7 +27,7 @@ EVERY_S = 3.0
 MOST_STREAMS = 50
 HEADERS = {"Content-Type": f"{EVENTS}; charset=utf-8", "X-Accel-Buffering": "no"}
 
-Look = Callable[[], "str | None"]
+ContentReader = Callable[[], "str | None"]
 
 
 def asks_for_events(request: Request) -> bool:
@@ -46,7 +46,7 @@ class LiveStreams:
         self._ending = ending
         self._open = 0
 
-    def of(self, look: Look) -> Response:
+    def of(self, look: ContentReader) -> Response:
         """Return the stream of a page.
 
         Args:
@@ -62,7 +62,7 @@ class LiveStreams:
             )
         return _PageStream(self._parts(look))
 
-    async def _parts(self, look: Look) -> AsyncGenerator[bytes]:
+    async def _parts(self, look: ContentReader) -> AsyncGenerator[bytes]:
         self._open += 1
         try:
             # A browser asks again by itself where only the process has ended.
@@ -94,7 +94,7 @@ def _until_next_s(now_s: float) -> float:
     return (round(now_s / EVERY_S) + 1) * EVERY_S - now_s
 
 
-def _part(look: Look) -> bytes | None:
+def _part(look: ContentReader) -> bytes | None:
     try:
         content = look()
     except (OncewardError, HTTPException) as error:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from consumer.console.audit_days import AuditDay
-from consumer.console.facts import Known
+from consumer.console.facts import ReadFact
 from consumer.console.letter_board import OpenLetters
 from consumer.console.owed import OwedLate
 from consumer.dlq.unfinished import unfinished_words
@@ -47,13 +47,13 @@ class Overview:
         others: the letters of other systems, by their topics.
     """
 
-    workers: Known[WorkersFound]
-    doubts: Known[tuple[int, UnsweptFound]]
-    letters: Known[OpenLetters]
-    owed: Known[list[OwedLate]]
-    pauses: Known[list[PauseRow]]
-    days: Known[list[AuditDay]]
-    others: Mapping[str, Known[OpenLetters]] = field(default_factory=dict)
+    workers: ReadFact[WorkersFound]
+    doubts: ReadFact[tuple[int, UnsweptFound]]
+    letters: ReadFact[OpenLetters]
+    owed: ReadFact[list[OwedLate]]
+    pauses: ReadFact[list[PauseRow]]
+    days: ReadFact[list[AuditDay]]
+    others: Mapping[str, ReadFact[OpenLetters]] = field(default_factory=dict)
 
 
 # An audit of yesterday that runs this morning is in time.
@@ -74,12 +74,12 @@ def needs_of(seen: Overview) -> list[Need]:
     ]
 
 
-def _unknown(fact: Known[Any], name: str, page: str) -> Iterator[Need]:
+def _unknown(fact: ReadFact[Any], name: str, page: str) -> Iterator[Need]:
     if fact.why:
         yield Need(f"{name} not known: {fact.why}", page, is_known=False)
 
 
-def _of_workers(fact: Known[WorkersFound]) -> Iterator[Need]:
+def _of_workers(fact: ReadFact[WorkersFound]) -> Iterator[Need]:
     yield from _unknown(fact, "workers are", "workers")
     if fact.value is None:
         return
@@ -111,7 +111,7 @@ def guarded_topics(one: WorkerRow) -> list[str]:
     return [topic for topic, by in paused.items() if by == GUARD]
 
 
-def _of_doubts(fact: Known[tuple[int, UnsweptFound]]) -> Iterator[Need]:
+def _of_doubts(fact: ReadFact[tuple[int, UnsweptFound]]) -> Iterator[Need]:
     yield from _unknown(fact, "doubts are", "doubts")
     if fact.value is None:
         return
@@ -125,7 +125,7 @@ def _of_doubts(fact: Known[tuple[int, UnsweptFound]]) -> Iterator[Need]:
         yield Need(f"{said}, and no worker is alive to settle them", "doubts")
 
 
-def _of_letters(fact: Known[OpenLetters]) -> Iterator[Need]:
+def _of_letters(fact: ReadFact[OpenLetters]) -> Iterator[Need]:
     yield from _unknown(fact, "dead letters are", "letters")
     if fact.value is None:
         return
@@ -135,7 +135,7 @@ def _of_letters(fact: Known[OpenLetters]) -> Iterator[Need]:
         yield Need(unfinished_words(one), f"redrives/{quote(one.redrive_id, safe='')}")
 
 
-def _of_others(dlq: str, fact: Known[OpenLetters]) -> Iterator[Need]:
+def _of_others(dlq: str, fact: ReadFact[OpenLetters]) -> Iterator[Need]:
     page = f"letters?dlq={quote(dlq, safe='')}"
     yield from _unknown(fact, f"dead letters in {dlq} are", page)
     if fact.value is not None:
@@ -149,7 +149,7 @@ def _undecided(letters: OpenLetters, page: str, where: str = "") -> Iterator[Nee
         yield Need(f"{counted(shown, 'dead letter')}{where} {verb} a decision", page)
 
 
-def _of_owed(fact: Known[list[OwedLate]]) -> Iterator[Need]:
+def _of_owed(fact: ReadFact[list[OwedLate]]) -> Iterator[Need]:
     yield from _unknown(fact, "owed dead letters and outcomes are", "topics")
     for one in fact.value or ():
         waits = "waits" if one.requests == 1 else "wait"
@@ -157,13 +157,13 @@ def _of_owed(fact: Known[list[OwedLate]]) -> Iterator[Need]:
         yield Need(f"{said} since {age(one.oldest_ms / 1000)}: does Kafka take it?", "topics")
 
 
-def _of_pauses(fact: Known[list[PauseRow]]) -> Iterator[Need]:
+def _of_pauses(fact: ReadFact[list[PauseRow]]) -> Iterator[Need]:
     yield from _unknown(fact, "paused topics are", "topics")
     for one in fact.value or ():
         yield Need(f"{one.topic} is paused by {one.by}: {one.reason}", "topics")
 
 
-def _of_audit(fact: Known[list[AuditDay]]) -> Iterator[Need]:
+def _of_audit(fact: ReadFact[list[AuditDay]]) -> Iterator[Need]:
     yield from _unknown(fact, "the audit is", "audit")
     last = last_judged(fact.value or ())
     if last is None:

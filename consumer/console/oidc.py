@@ -35,7 +35,7 @@ class OidcRefused(Exception):
     """A login at the provider is none here; its text says why."""
 
 
-class Begun(NamedTuple):
+class BegunLogin(NamedTuple):
     """The first half of a login, for the browser to keep.
 
     Attributes:
@@ -73,7 +73,7 @@ class OidcClient:
         """The provider's name for a person."""
         return self._provider.host
 
-    def begin(self, callback: str) -> tuple[str, Begun]:
+    def begin(self, callback: str) -> tuple[str, BegunLogin]:
         """Return the address to which the browser goes, and the first half for it to keep.
 
         Args:
@@ -82,7 +82,7 @@ class OidcClient:
         Raises:
             NotAvailable: the provider does not say where that is.
         """
-        begun = Begun(secrets.token_urlsafe(32), secrets.token_urlsafe(32), generate_token(64))
+        begun = BegunLogin(secrets.token_urlsafe(32), secrets.token_urlsafe(32), generate_token(64))
         with self._session(callback) as session:
             url, _ = session.create_authorization_url(
                 self._provider.facts().metadata["authorization_endpoint"],
@@ -92,7 +92,7 @@ class OidcClient:
             )
         return url, begun
 
-    def end(self, callback: str, answer: Mapping[str, str], begun: Begun) -> str:
+    def end(self, callback: str, answer: Mapping[str, str], begun: BegunLogin) -> str:
         """Return the name of the person with whom a browser comes back.
 
         Args:
@@ -138,7 +138,7 @@ class OidcClient:
             claims = told or claims
         return self._name_of(claims)
 
-    def _claims(self, token: Mapping[str, Any], begun: Begun) -> Mapping[str, Any]:
+    def _claims(self, token: Mapping[str, Any], begun: BegunLogin) -> Mapping[str, Any]:
         """Return the claims of the provider's token.
 
         Raises:

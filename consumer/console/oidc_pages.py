@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from consumer.console.entrance import Entrance
-from consumer.console.oidc import Begun, OidcClient, OidcRefused
+from consumer.console.oidc import BegunLogin, OidcClient, OidcRefused
 from consumer.console.paths import OIDC, OIDC_BACK, SEE_OTHER, within
 from consumer.console.rendering import Templates
 from feedback.settings.sections import ConsoleSection
@@ -76,7 +76,7 @@ class OidcPages:
         try:
             with self._at_once():
                 name = self._client.end(
-                    self._callback(request), dict(request.query_params), Begun(*words)
+                    self._callback(request), dict(request.query_params), BegunLogin(*words)
                 )
         except OidcRefused as error:
             self._entrance.refuse(request)

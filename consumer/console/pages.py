@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, Response
 
 from consumer.console import live, state_diagram
 from consumer.console.audit_days import audit_days, report_file
-from consumer.console.facts import Readers, SharedReading, flat
+from consumer.console.facts import FactReaders, SharedReading, flat
 from consumer.console.fields import is_number
 from consumer.console.letter_board import LetterBoards
 from consumer.console.letter_page import DeadLetterPage
@@ -33,7 +33,7 @@ from consumer.dlq.timeline_words import event_words, holder_words
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
 from consumer.journal.redrive.redrive_rule import is_discarded
-from consumer.journal.searching import FoundRequests, RequestQuery, Search
+from consumer.journal.searching import FoundRequests, JournalSearch, RequestQuery
 from consumer.journal.topic_load import LoadsFound, TopicLoads
 from consumer.ops.outbox_counts import outbox_counts
 from consumer.ops.workers.workers import paces_of
@@ -65,7 +65,7 @@ class ConsolePages:
         self._settings = settings
         self._file = file
         self._page = templates.page
-        self._readers = Readers()
+        self._readers = FactReaders()
         self._letters = LetterBoards(settings)
         self._letter_page = DeadLetterPage(settings.console, templates, self._letters)
         self._overview = SharedReading(self._overviewed)
@@ -113,7 +113,7 @@ class ConsolePages:
         fault, found = "", FoundRequests([], None)
         try:
             query = _query(asked)
-            with closing(Search.from_settings(self._settings)) as search:
+            with closing(JournalSearch.from_settings(self._settings)) as search:
                 found = search.requests(query, most=LISTED, behind=_place(request))
         except (SettingsError, ValueError) as error:
             fault = str(error)
@@ -241,7 +241,7 @@ class ConsolePages:
     def actions(self, request: Request) -> Response:
         """Show the actions of people, the latest first."""
         before = request.query_params.get("before", "")
-        with closing(Search.from_settings(self._settings)) as search:
+        with closing(JournalSearch.from_settings(self._settings)) as search:
             found = search.actions(most=LISTED, before=int(before) if is_number(before) else None)
         return self._page(request, "actions", page="actions", found=found)
 

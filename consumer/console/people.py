@@ -99,7 +99,7 @@ class TooManyLogins(Exception):
     """Too many logins failed, or are looked at now."""
 
 
-def line_of(name: str, roles: Iterable[ConsoleRole], password: str | None) -> str:
+def person_line(name: str, roles: Iterable[ConsoleRole], password: str | None) -> str:
     """Return the line of a person; without a password a proxy or a provider has to name them.
 
     Raises:
@@ -119,7 +119,7 @@ def people_of(text: str) -> dict[str, Person]:
     """Return the people of a file by their names. Pure.
 
     Raises:
-        SettingsError: a line is none that `line_of` makes, or a name stands there twice.
+        SettingsError: a line is none that `person_line` makes, or a name stands there twice.
     """
     found: dict[str, Person] = {}
     for number, line in enumerate(text.splitlines(), 1):

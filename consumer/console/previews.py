@@ -19,12 +19,12 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 
 from consumer.dlq.discard_command import discard_letters
 from consumer.dlq.letter import Letter
-from consumer.dlq.options import Given
-from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.progress import SENT, left_in_words, refused
+from consumer.dlq.options import LetterOptions
+from consumer.dlq.redrive.loop import RedrivePace
+from consumer.dlq.redrive.progress import SENT, left_in_words, refusal_counts
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import rehearse
-from consumer.dlq.redrive.risks import Risks
+from consumer.dlq.redrive.risks import RedriveRisks
 from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
 from feedback.errors import SettingsError
 from feedback.kafka.scan import OffsetSpan, OffsetSpans
@@ -57,12 +57,12 @@ class Preview:
     first: list[Letter] = field(default_factory=list)
     later: SucceededLater = NOTHING_LATER
     marks: int = 0
-    risks: Risks = field(default_factory=Risks)
+    risks: RedriveRisks = field(default_factory=RedriveRisks)
 
     @property
-    def given(self) -> Given:
+    def given(self) -> LetterOptions:
         """Its filter, as the commands have it."""
-        return Given(self.plan.filter, self.plan.topics, self.plan.dlqs)
+        return LetterOptions(self.plan.filter, self.plan.topics, self.plan.dlqs)
 
     @property
     def seen(self) -> str:
@@ -92,7 +92,7 @@ def asks_all_the_same(later: SucceededLater) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmed:
+class ConfirmedPreview:
     """A preview as a person has confirmed it; `seen` is `Preview.seen` of then."""
 
     kind: str
@@ -102,7 +102,7 @@ class Confirmed:
     seen: str
 
 
-def change_since(confirmed: Confirmed, now: Preview, *, said: Collection[str]) -> str:
+def change_since(confirmed: ConfirmedPreview, now: Preview, *, said: Collection[str]) -> str:
     """Return why a confirmed preview is shown again; nothing where it stands.
 
     Args:
@@ -131,26 +131,26 @@ class Previews:
             NotAvailable: Kafka or the journal is away.
         """
         if kind != DISCARD:
-            found = rehearse(self._settings, plan, how=How(), within=within)
+            found = rehearse(self._settings, plan, pace=RedrivePace(), within=within)
             counts, count, spans = found.counts, found.counts.get(SENT, 0), found.seen
             first, later, marks = found.first, found.later or NOTHING_LATER, found.marks
             risks, plan = found.risks, replace(plan, looked_at=found.looked_at)
         else:
-            given = Given(plan.filter, plan.topics, plan.dlqs)
+            given = LetterOptions(plan.filter, plan.topics, plan.dlqs)
             trial = discard_letters(
                 self._settings,
                 given,
                 by="",
                 because="",
-                how=How(),
+                pace=RedrivePace(),
                 takes_sent=plan.sends_again,
                 is_trial=True,
                 within=within,
             )
             counts, count, spans = dict(trial.counts), trial.taken, trial.seen
-            first, later, marks, risks = [], NOTHING_LATER, trial.marks, Risks()
+            first, later, marks, risks = [], NOTHING_LATER, trial.marks, RedriveRisks()
         is_theirs = bool(plan.dlqs) and kind != DISCARD
-        left = left_in_words(refused(counts), is_theirs=is_theirs)
+        left = left_in_words(refusal_counts(counts), is_theirs=is_theirs)
         return Preview(kind, plan, count, spans or {}, left, first, later, marks, risks)
 
     def sealed(self, preview: Preview) -> str:
@@ -159,7 +159,7 @@ class Previews:
         plan = preview.plan.to_json()
         return str(self._seal.dumps([preview.kind, plan, preview.count, spans, preview.seen]))
 
-    def opened(self, text: str, kind: str) -> Confirmed:
+    def opened(self, text: str, kind: str) -> ConfirmedPreview:
         """Return the preview that a form carries.
 
         Raises:
@@ -171,7 +171,7 @@ class Previews:
             made = ""
         if made != kind:
             raise SettingsError("this preview is old, or not of this console: look again")
-        return Confirmed(kind, RedrivePlan.from_json(plan), count, _spans(spans), seen)
+        return ConfirmedPreview(kind, RedrivePlan.from_json(plan), count, _spans(spans), seen)
 
 
 def _spans(rows: list[Any]) -> OffsetSpans:

@@ -25,13 +25,18 @@ from consumer.console.previews import (
 from consumer.console.redrives import BackgroundRedrives
 from consumer.console.rendering import Page, Templates
 from consumer.console.sources import source_of
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.options import AGAIN_WORDS, DISCARD_AGAIN_WORDS, UNKNOWN_WORDS, given_of
 from consumer.dlq.redrive.endings import redrive_json
-from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.progress import SENT
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
-from consumer.dlq.redrive.redrive_session import Ending, asked_anew_since, redrives_of, stand_of
+from consumer.dlq.redrive.redrive_session import (
+    RedriveEnding,
+    asked_anew_since,
+    redrives_of,
+    stand_of,
+)
 from consumer.dlq.redrive.risks import AGAIN, UNKNOWN
 from consumer.dlq.unfinished import is_at_work, unfinished_of
 from consumer.handlers.request import idempotency_key
@@ -109,7 +114,7 @@ class RedrivePages:
             return self.chosen(request, kind, asked, None, boxes=boxes, said=str(error))
         # The moments that are looked at: "two hours ago" is another one with each click.
         asked |= given.filter.ends()
-        if given.filter == Filter() and not given.dlqs and "all" not in request.query_params:
+        if given.filter == LetterFilter() and not given.dlqs and "all" not in request.query_params:
             return self.chosen(request, kind, asked, None, boxes=boxes)
         plan = RedrivePlan(
             given.filter,
@@ -180,7 +185,7 @@ class RedrivePages:
         """Show how far a redrive is, and its result."""
         return self.stands(request, request.path_params["redrive_id"])
 
-    def begun(self, work: Callable[[How], Ending], rate: float | None) -> Response:
+    def begun(self, work: Callable[[RedrivePace], RedriveEnding], rate: float | None) -> Response:
         """Lead to the page of a redrive that begins in the background.
 
         Raises:

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.redrive_session import Ending
+from consumer.dlq.redrive.loop import RedrivePace
+from consumer.dlq.redrive.redrive_session import RedriveEnding
 from feedback.clock import monotonic_s
 from feedback.errors import OncewardError
 from feedback.logs import EventLog
@@ -42,7 +42,7 @@ class RedriveThread:
     read: int = 0
     total: int = 0
     is_at_work: bool = True
-    ending: Ending | None = None
+    ending: RedriveEnding | None = None
     fault: str = ""
 
     def progressed(self, read: int, total: int) -> None:
@@ -58,7 +58,9 @@ class BackgroundRedrives:
         self._threads: list[threading.Thread] = []
         self._by_id: dict[str, RedriveThread] = {}
 
-    def start(self, work: Callable[[How], Ending], *, rate: float | None) -> str | None:
+    def start(
+        self, work: Callable[[RedrivePace], RedriveEnding], *, rate: float | None
+    ) -> str | None:
         """Let a thread carry a redrive out; return its id as soon as its row is in the journal.
 
         None where too many are at work.
@@ -73,13 +75,13 @@ class BackgroundRedrives:
             self._by_id[redrive_id] = one
             begun.set_result(redrive_id)
 
-        how = How(rate, one.stopping, one.progressed, note)
+        pace = RedrivePace(rate, one.stopping, one.progressed, note)
         with self._lock:
             self._threads = [thread for thread in self._threads if thread.is_alive()]
             if len(self._threads) >= AT_ONCE:
                 return None
             # One that hangs does not hold up the end of the process: see above.
-            thread = threading.Thread(target=_carry, args=(work, how, one, begun), daemon=True)
+            thread = threading.Thread(target=_carry, args=(work, pace, one, begun), daemon=True)
             self._threads.append(thread)
             thread.start()
         return begun.result()
@@ -107,11 +109,16 @@ class BackgroundRedrives:
             thread.join(max(0.0, until_s - monotonic_s()))
 
 
-def _carry(work: Callable[[How], Ending], how: How, one: RedriveThread, begun: Future[str]) -> None:
+def _carry(
+    work: Callable[[RedrivePace], RedriveEnding],
+    pace: RedrivePace,
+    one: RedriveThread,
+    begun: Future[str],
+) -> None:
     try:
         # A thread has a context of its own, not that of the action which began it.
         with KEPT.anew():
-            one.ending = work(how)
+            one.ending = work(pace)
         if not begun.done():
             # It was done already when somebody wanted to go on with it.
             begun.set_result(one.ending.redrive_id)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from starlette.exceptions import HTTPException
 
 from consumer.console.letter_choice import DLQ
-from consumer.dlq.filter import Filter
-from consumer.dlq.options import Given
+from consumer.dlq.filter import LetterFilter
+from consumer.dlq.options import LetterOptions
 from feedback.settings.sections import ConsoleSection
 
 
@@ -25,6 +25,6 @@ def source_of(section: ConsoleSection, asked: Mapping[str, str]) -> str:
     return dlq
 
 
-def all_of(dlq: str) -> Given:
+def all_of(dlq: str) -> LetterOptions:
     """Return all letters of a source, as the commands choose them."""
-    return Given(Filter(), topics=frozenset(), dlqs=frozenset(filter(None, [dlq])))
+    return LetterOptions(LetterFilter(), topics=frozenset(), dlqs=frozenset(filter(None, [dlq])))

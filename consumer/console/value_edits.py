@@ -28,13 +28,13 @@ from consumer.console.redrive_pages import BOXES, RedrivePages
 from consumer.console.rendering import Templates
 from consumer.console.sources import all_of, source_of
 from consumer.dlq.editing import NotEditable, changes, editable, edited, value_words
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.redrive.redrive_plan import RedrivePlan, WholeValue, json_fault
 from consumer.dlq.redrive.redrive_session import begin
 from consumer.dlq.redrive.risks import AGAIN, UNKNOWN
 from consumer.dlq.report_reading import report_of
 from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
-from consumer.journal.redrive.resolving import Decisions
+from consumer.journal.redrive.resolving import PersonDecisions
 from feedback.console.pasting import pasted
 from feedback.errors import NotAvailable
 from feedback.settings.settings import Settings
@@ -103,7 +103,7 @@ class ValueEdits:
         except NotEditable as error:
             raise HTTPException(400, str(error)) from error
         plan = RedrivePlan(
-            Filter(ids=frozenset([request_id])),
+            LetterFilter(ids=frozenset([request_id])),
             dlqs=all_of(source_of(self._settings.console, form)).dlqs,
             deadline_s=self._settings.client.deadline_s,
             takes_unknown=UNKNOWN in form,
@@ -122,7 +122,7 @@ class ValueEdits:
         if said:
             return self._compared(request, now, by=by, said=said)
         work = partial(begin, self._settings, plan, by=by, because=reason, within=confirmed.spans)
-        return self._pages.begun(lambda how: work(how=how), None)
+        return self._pages.begun(lambda pace: work(pace=pace), None)
 
     def _compared(self, request: Request, preview: Preview, *, by: str, said: str = "") -> Response:
         """Return the page of the new value.
@@ -165,7 +165,7 @@ class ValueEdits:
 
 def note_look(settings: Settings, request_id: str, *, by: str) -> None:
     """Record that a person is shown the value of a request, before it is shown."""
-    with closing(Decisions.from_settings(settings)) as decisions:
+    with closing(PersonDecisions.from_settings(settings)) as decisions:
         decisions.look(request_id, by=by)
 
 

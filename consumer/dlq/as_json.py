@@ -14,13 +14,13 @@ from consumer.dlq.letter import Failure, Letter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestHolder, RequestReport
-from consumer.dlq.tally import Listed, Tally
+from consumer.dlq.tally import LetterTally, ListedLetter
 from consumer.dlq.timeline import TimelineEvent, timeline_of
 from consumer.dlq.unfinished import unfinished_json
 from feedback.records.envelope import NullHeader
 
 
-def listed_json(one: Listed, *, later: Sequence[str] = ()) -> dict[str, Any]:
+def listed_json(one: ListedLetter, *, later: Sequence[str] = ()) -> dict[str, Any]:
     """Return a line of a list.
 
     Args:
@@ -158,7 +158,7 @@ def utf8_or_none(raw: bytes | None) -> str | None:
         return None
 
 
-def summary_json(tally: Tally, *, bars: int) -> dict[str, Any]:
+def summary_json(tally: LetterTally, *, bars: int) -> dict[str, Any]:
     """Return the summary of all letters of a list."""
     return {
         "shown": tally.shown,

@@ -21,7 +21,7 @@ from consumer.dlq.doubts_list import (
 )
 from consumer.dlq.doubts_page import doubts_page
 from consumer.dlq.exporting import export, export_rows
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_hints import (
     ListHints,
@@ -32,9 +32,9 @@ from consumer.dlq.list_hints import (
     hints_of,
 )
 from consumer.dlq.list_page import console_for, list_page
-from consumer.dlq.listing import Judged, judged_letters, shown_states, tally_of
+from consumer.dlq.listing import JudgedLetter, judged_letters, shown_states, tally_of
 from consumer.dlq.next_commands import next_commands
-from consumer.dlq.options import Given, filter_options
+from consumer.dlq.options import LetterOptions, filter_options
 from consumer.dlq.redrive import commands as redrive_commands
 from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
@@ -99,7 +99,7 @@ for room in (redrive_commands, resolve_command, discard_command):
 def list_command(
     config: str | None,
     as_json: bool,
-    given: Given,
+    given: LetterOptions,
     everything: bool,
     no_journal: bool,
     limit: int,
@@ -142,15 +142,15 @@ def list_command(
 
 @contextmanager
 def _letters(
-    settings: Settings, given: Given, *, no_journal: bool
-) -> Iterator[Iterator[list[Judged]]]:
+    settings: Settings, given: LetterOptions, *, no_journal: bool
+) -> Iterator[Iterator[list[JudgedLetter]]]:
     """Yield the chosen letters page by page, under a progress bar."""
     with progress_bar("reading dead letters") as advance:
         yield judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
 
 
 def _list_doubts(
-    settings: Settings, given: Given, *, as_json: bool, limit: int, config: str | None
+    settings: Settings, given: LetterOptions, *, as_json: bool, limit: int, config: str | None
 ) -> None:
     found = doubts_of(settings, given, limit=limit)
     say_source(settings, as_json=as_json)
@@ -200,7 +200,7 @@ def show(
     refuse_beside("--dlq", "--topic")
     settings = settings_of(config, needs=OF_A_GROUP if no_journal else JOURNALED)
     check_request_id(request_id)
-    given = Given(Filter(), topics=frozenset(topics), dlqs=frozenset(dlqs))
+    given = LetterOptions(LetterFilter(), topics=frozenset(topics), dlqs=frozenset(dlqs))
     with progress_bar("looking for its letters") as advance:
         report = report_of(settings, request_id, given, ask_journal=not no_journal, advance=advance)
     later = NOTHING_LATER if no_journal else asked_anew(settings, [request_id])
@@ -244,7 +244,7 @@ def _print_shown(
 @no_journal_option
 @click.argument("file")
 def export_command(
-    config: str | None, given: Given, everything: bool, no_journal: bool, file: str
+    config: str | None, given: LetterOptions, everything: bool, no_journal: bool, file: str
 ) -> None:
     """Write dead letters to FILE for analysis: .parquet, .jsonl, or - for JSON lines here.
 
@@ -277,7 +277,7 @@ def export_command(
         click.echo(line, err=True)
 
 
-def _export_doubts(settings: Settings, given: Given, file: str) -> None:
+def _export_doubts(settings: Settings, given: LetterOptions, file: str) -> None:
     with progress_bar("reading doubts") as advance:
         doubts = DoubtsToExport(settings, given, advance=advance)
         count = export_rows(doubts.pages(), file)
@@ -289,7 +289,7 @@ def _export_doubts(settings: Settings, given: Given, file: str) -> None:
         click.echo(printable(f"some values are null: {why}"), err=True)
 
 
-def _asks_for_doubts(given: Given) -> bool:
+def _asks_for_doubts(given: LetterOptions) -> bool:
     """Whether the options ask for doubts, which are rows, in place of letters.
 
     Raises:

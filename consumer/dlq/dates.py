@@ -15,30 +15,30 @@ _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime.max.replace(tzinfo=UTC)
 
 
-class Stretch(NamedTuple):
+class DateRange(NamedTuple):
     """A stretch of time: from `since_ms` on and before `until_ms`; None is open."""
 
     since_ms: int | None = None
     until_ms: int | None = None
 
 
-WHENEVER = Stretch()
+WHENEVER = DateRange()
 
 
-def stretch_of(since: str | None, until: str | None, *, now_ms: int) -> Stretch:
+def date_range_of(since: str | None, until: str | None, *, now_ms: int) -> DateRange:
     """Return the stretch that two points in time bound; see `moment_ms`.
 
     Raises:
         SettingsError: one of them is none, or the first is not before the second.
 
-    >>> stretch_of("2s", None, now_ms=5000)
-    Stretch(since_ms=3000, until_ms=None)
+    >>> date_range_of("2s", None, now_ms=5000)
+    DateRange(since_ms=3000, until_ms=None)
     """
     since_ms = None if since is None else moment_ms("since", since, now_ms=now_ms)
     until_ms = None if until is None else moment_ms("until", until, now_ms=now_ms)
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         raise SettingsError("--since must be before --until")
-    return Stretch(since_ms, until_ms)
+    return DateRange(since_ms, until_ms)
 
 
 def moment_ms(name: str, text: str, *, now_ms: int) -> int:
@@ -72,10 +72,10 @@ def moment_ms(name: str, text: str, *, now_ms: int) -> int:
     return passed.days * 86_400_000 + passed.seconds * 1000 + passed.microseconds // 1000
 
 
-def age(ms: int) -> str:
+def whole_units(ms: int) -> str:
     """Return a duration in milliseconds in its largest whole unit.
 
-    >>> [age(one) for one in (-5, 59_999, 7_200_000, 400 * 86_400_000)]
+    >>> [whole_units(one) for one in (-5, 59_999, 7_200_000, 400 * 86_400_000)]
     ['0s', '59s', '2h', '400d']
     """
     whole = max(0, ms)

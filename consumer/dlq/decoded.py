@@ -16,7 +16,7 @@ MESSAGE_LIMIT = 400
 HEX_WIDTH = 16
 
 
-class Decoded(NamedTuple):
+class DecodedBytes(NamedTuple):
     """The kind of some bytes, and their text for a terminal.
 
     Args:
@@ -29,23 +29,23 @@ class Decoded(NamedTuple):
     cut: bool
 
 
-def decoded(raw: bytes | None, *, limit: int) -> Decoded:
+def decoded(raw: bytes | None, *, limit: int) -> DecodedBytes:
     """Return bytes for a terminal.
 
     Args:
         limit: so many characters of text, or bytes in hex, at most.
     """
     if raw is None:
-        return Decoded("null", 0, "", cut=False)
+        return DecodedBytes("null", 0, "", cut=False)
     text = utf8_or_none(raw)
     if text is None:
-        return Decoded("bytes", len(raw), hex_lines(raw[:limit]), cut=len(raw) > limit)
+        return DecodedBytes("bytes", len(raw), hex_lines(raw[:limit]), cut=len(raw) > limit)
     kind = "text"
     if is_json(text):
         # A little more than the shown part, to learn that there is more.
         kind, text = "JSON", reindented(text, limit=2 * limit)
     shown = printable(text[:limit], also="\n\t")
-    return Decoded(kind, len(raw), shown, cut=len(text) > limit)
+    return DecodedBytes(kind, len(raw), shown, cut=len(text) > limit)
 
 
 def hex_lines(raw: bytes) -> str:

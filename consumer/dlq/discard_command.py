@@ -11,13 +11,13 @@ from itertools import chain
 
 import click
 
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_reader import journaled_letters
 from consumer.dlq.listing import SeenNames
 from consumer.dlq.options import (
     DISCARD_AGAIN_WORDS,
-    Given,
+    LetterOptions,
     by_option,
     choosing_options,
     given_with,
@@ -27,17 +27,17 @@ from consumer.dlq.options import (
     stopping_at_signals,
 )
 from consumer.dlq.redrive.endings import without_letter
-from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.progress import NO_LETTER, refused
+from consumer.dlq.redrive.loop import RedrivePace
+from consumer.dlq.redrive.progress import NO_LETTER, refusal_counts
 from consumer.dlq.redrive.record import candidate_of, mark_of
 from consumer.dlq.resolve_command import opened_decisions
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.lookup import Lookup
 from consumer.journal.redrive.redrive_rule import (
     IN_WORDS,
-    Candidate,
-    Discarded,
+    DiscardVerdict,
     Redrivable,
+    RedriveCandidate,
     shown_generation,
 )
 from feedback.console.commands import config_option, json_option, settings_of
@@ -93,7 +93,7 @@ class DiscardPass:
 def discard(
     config: str | None,
     as_json: bool,
-    given: Given,
+    given: LetterOptions,
     request_ids: tuple[str, ...],
     everything: bool,
     because: str,
@@ -137,7 +137,7 @@ def discard(
                 by=by,
                 because=because,
                 takes_sent=again,
-                how=How(stopping=stopping, on_progress=advance),
+                pace=RedrivePace(stopping=stopping, on_progress=advance),
                 is_trial=is_trial,
                 within=within,
             )
@@ -158,11 +158,11 @@ def discard(
 
 def discard_letters(
     settings: Settings,
-    named: Given,
+    named: LetterOptions,
     *,
     by: str,
     because: str,
-    how: How,
+    pace: RedrivePace,
     takes_sent: bool = False,
     is_trial: bool = False,
     within: OffsetSpans | None = None,
@@ -172,12 +172,12 @@ def discard_letters(
     If the process dies, those of the pages before are discarded and the others open.
 
     Args:
-        takes_sent: see `Decisions.discard`.
+        takes_sent: see `PersonDecisions.discard`.
         is_trial: count them, and change nothing.
         within: only letters in these spans: those that a person was asked about.
     """
     ids = named.filter.ids
-    only_ids = named.filter == Filter(ids=ids) and not named.dlqs and bool(ids)
+    only_ids = named.filter == LetterFilter(ids=ids) and not named.dlqs and bool(ids)
     counts: Counter[str] = Counter()
     told: dict[str, str] = {}
     marks = 0
@@ -186,10 +186,10 @@ def discard_letters(
         taken = stack.enter_context(SeenNames())
         known = _known(settings, ids) if only_ids else []
         left = ids - {one.request_id for one in known}
-        pages: Iterable[list[Candidate]] = [known]
+        pages: Iterable[list[RedriveCandidate]] = [known]
         if not only_ids or left:
             rest = replace(named, filter=replace(named.filter, ids=left))
-            within, letters = stack.enter_context(_chosen(settings, rest, within, how))
+            within, letters = stack.enter_context(_chosen(settings, rest, within, pace))
             pages = chain(pages, letters)
         for page in pages:
             results = decisions.discard(
@@ -204,9 +204,9 @@ def discard_letters(
                 marks += mark_of(one) if why is None else 0
                 if one.request_id in ids and told.get(one.request_id) != TAKEN:
                     told[one.request_id] = result
-            if how.stopping.is_set():
+            if pace.stopping.is_set():
                 break
-        is_cut = how.stopping.is_set()
+        is_cut = pace.stopping.is_set()
     if not is_cut:
         told = dict.fromkeys(sorted(ids), NO_LETTER) | told
     return DiscardPass(counts, told, is_cut, within, marks)
@@ -214,7 +214,7 @@ def discard_letters(
 
 def undo_discard(
     settings: Settings, ids: Collection[str], *, by: str, because: str, is_theirs: bool = False
-) -> dict[str, Discarded]:
+) -> dict[str, DiscardVerdict]:
     """Take the discards of requests back; return the result of each.
 
     Args:
@@ -226,10 +226,10 @@ def undo_discard(
 
 
 def _print_undone(
-    settings: Settings, found: Mapping[str, Discarded], *, as_json: bool, config: str | None
+    settings: Settings, found: Mapping[str, DiscardVerdict], *, as_json: bool, config: str | None
 ) -> int:
     """Print the results and return the command's exit code."""
-    replaced = [name for name, what in found.items() if what is Discarded.REPLACED]
+    replaced = [name for name, what in found.items() if what is DiscardVerdict.REPLACED]
     redrives = [
         one
         for one in (unfinished_of(settings) if replaced else [])
@@ -244,18 +244,18 @@ def _print_undone(
             click.echo(f"{printable(name)}: {UNDONE_WORDS[what]}")
         for line in unfinished_lines(redrives, config=config):
             click.echo(line)
-    is_bad = any(what is not Discarded.UNDONE for what in found.values())
+    is_bad = any(what is not DiscardVerdict.UNDONE for what in found.values())
     return int(ExitCode.BAD_ANSWER if is_bad else ExitCode.FINE)
 
 
 UNDONE_WORDS = {
-    Discarded.UNDONE: "it is open again",
-    Discarded.NOT_DISCARDED: "it is not discarded, or something has happened to it since",
-    Discarded.REPLACED: "a new request with other values takes its place",
+    DiscardVerdict.UNDONE: "it is open again",
+    DiscardVerdict.NOT_DISCARDED: "it is not discarded, or something has happened to it since",
+    DiscardVerdict.REPLACED: "a new request with other values takes its place",
 }
 
 
-def _known(settings: Settings, request_ids: Collection[str]) -> list[Candidate]:
+def _known(settings: Settings, request_ids: Collection[str]) -> list[RedriveCandidate]:
     """Return the failures that the journal knows: its rows decide over the letters.
 
     One that fails again before it is discarded is left: nobody has seen that failure.
@@ -263,35 +263,36 @@ def _known(settings: Settings, request_ids: Collection[str]) -> list[Candidate]:
     with Lookup.from_settings(settings) as lookup:
         rows, _ = lookup.rows(request_ids)
     return [
-        Candidate(name, shown_generation(row), row.payload_sha256, 0) for name, row in rows.items()
+        RedriveCandidate(name, shown_generation(row), row.payload_sha256, 0)
+        for name, row in rows.items()
     ]
 
 
 @contextmanager
 def _chosen(
-    settings: Settings, given: Given, within: OffsetSpans | None, how: How
-) -> Iterator[tuple[OffsetSpans, Iterator[list[Candidate]]]]:
+    settings: Settings, given: LetterOptions, within: OffsetSpans | None, pace: RedrivePace
+) -> Iterator[tuple[OffsetSpans, Iterator[list[RedriveCandidate]]]]:
     """Yield the spans that are read, and the chosen letters in them, page by page."""
     with journaled_letters(settings, topics=given.topics, dlqs=given.dlqs) as letters:
         spans = letters.spans(since_ms=given.filter.since_ms) if within is None else within
 
-        def pages() -> Iterator[list[Candidate]]:
+        def pages() -> Iterator[list[RedriveCandidate]]:
             for page in letters.pages(spans):
                 taken = [one for one in page.letters if given.filter.takes(one)]
                 yield [_discardable(one, settings.kafka.group) for one in taken]
-                how.on_progress(page.read, page.total)
+                pace.on_progress(page.read, page.total)
 
         yield spans, pages()
 
 
-def _discardable(letter: Letter, group: str) -> Candidate:
+def _discardable(letter: Letter, group: str) -> RedriveCandidate:
     elsewhere_at = None if letter.is_of(group) else letter.failed_at
     return candidate_of(letter)._replace(elsewhere_at=elsewhere_at)
 
 
 def _print_discarded(done: DiscardPass, *, as_json: bool, is_trial: bool = False) -> int:
     """Print the results and return the command's exit code."""
-    left = refused(done.counts)
+    left = refusal_counts(done.counts)
     if as_json:
         word = "would_discard" if is_trial else "discarded"
         click.echo(json.dumps({word: done.taken, "refused": left, "requests": dict(done.told)}))

@@ -12,10 +12,10 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from consumer.dlq.doubts_list import as_letter
-from consumer.dlq.exporting import row_of
+from consumer.dlq.exporting import letter_columns
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.listing import Advance
-from consumer.dlq.options import Given
+from consumer.dlq.options import LetterOptions
 from consumer.journal.doubts import NOTHING_UNSWEPT, Doubts
 from consumer.journal.records import Row
 from consumer.loop.stored_record import kept_record
@@ -83,7 +83,7 @@ class DoubtsToExport:
         away: why values are not known, by server, once all rows were read.
     """
 
-    def __init__(self, settings: Settings, given: Given, *, advance: Advance) -> None:
+    def __init__(self, settings: Settings, given: LetterOptions, *, advance: Advance) -> None:
         self._settings = settings
         self._given = given
         self._advance = advance
@@ -123,4 +123,4 @@ def doubt_row(row: Row, record: Record | None, *, group: str) -> dict[str, Any]:
         letter = letter._replace(record=whole, failure=failure)
     unknown: Sequence[str] = () if record is not None else _OF_A_PAYLOAD
     nulls = dict.fromkeys((*_OF_A_LETTER, *unknown, "redrive_count"))
-    return row_of(letter, LetterState.IN_DOUBT) | nulls | {"group": group}
+    return letter_columns(letter, LetterState.IN_DOUBT) | nulls | {"group": group}

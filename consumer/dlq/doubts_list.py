@@ -16,11 +16,11 @@ import click
 from consumer.dlq.as_json import bytes_json, failure_json, summary_json
 from consumer.dlq.dates import moment
 from consumer.dlq.decoded import MESSAGE_LIMIT, decoded
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter import Dialect, Failure, Letter, Original
 from consumer.dlq.letter_state import LetterState
-from consumer.dlq.options import Given
-from consumer.dlq.tally import BARS, Tally
+from consumer.dlq.options import LetterOptions
+from consumer.dlq.tally import BARS, LetterTally
 from consumer.journal.doubts import MOST_OWNERS, NOTHING_UNSWEPT, Doubts, UnsweptFound
 from consumer.journal.records import Row
 from feedback.console.pasting import pasted
@@ -75,12 +75,12 @@ class DoubtsFound:
         unswept: the claims that may become further ones, whatever the filter.
     """
 
-    counts: Tally
+    counts: LetterTally
     newest: list[Row]
     unswept: UnsweptFound = NOTHING_UNSWEPT
 
 
-def require_doubts_alone(given: Given) -> None:
+def require_doubts_alone(given: LetterOptions) -> None:
     """Return when the options fit doubts, which are rows of the journal.
 
     Raises:
@@ -92,7 +92,7 @@ def require_doubts_alone(given: Given) -> None:
         raise click.UsageError("--state in_doubt reads the journal: not with --dlq or --class")
 
 
-def doubts_of(settings: Settings, given: Given, *, limit: int) -> DoubtsFound:
+def doubts_of(settings: Settings, given: LetterOptions, *, limit: int) -> DoubtsFound:
     """Return the group's open doubts that the filter takes."""
     with Doubts.from_settings(settings) as doubts:
         # Before the doubts: a claim that is swept between the two is counted twice, never missed.
@@ -108,9 +108,9 @@ def count_open_doubts(settings: Settings) -> tuple[int, UnsweptFound]:
         return doubts.count(), unswept
 
 
-def found_doubts(rows: Iterable[Row], chosen: Filter, *, limit: int) -> DoubtsFound:
+def found_doubts(rows: Iterable[Row], chosen: LetterFilter, *, limit: int) -> DoubtsFound:
     """Return the doubts that a filter takes, in memory that does not grow with them. Pure."""
-    tally = Tally(limit=0)
+    tally = LetterTally(limit=0)
 
     def taken() -> Iterator[Row]:
         for row in rows:

@@ -21,7 +21,7 @@ from typing import IO, Any, BinaryIO
 from consumer.dlq.as_json import bytes_json, failure_facts, place_json, utf8_or_none
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState
-from consumer.dlq.listing import Judged
+from consumer.dlq.listing import JudgedLetter
 from feedback.errors import NotAvailable, SettingsError
 from feedback.files import new_private_file
 from feedback.records.envelope import MAX_EPOCH_MS
@@ -68,7 +68,7 @@ COLUMNS = {
 }
 
 
-def row_of(letter: Letter, state: LetterState) -> dict[str, Any]:
+def letter_columns(letter: Letter, state: LetterState) -> dict[str, Any]:
     """Return all columns of a letter."""
     record = letter.record
     headers = [{"name": name, **bytes_json("value", raw)} for name, raw in letter.headers]
@@ -100,14 +100,19 @@ def _bytes(name: str, raw: bytes | None) -> dict[str, str | None]:
     return {name: base64.b64encode(raw).decode(), f"{name}_encoding": "base64"}
 
 
-def export(pages: Iterable[list[Judged]], target: str, *, shown: Collection[LetterState]) -> int:
+def export(
+    pages: Iterable[list[JudgedLetter]], target: str, *, shown: Collection[LetterState]
+) -> int:
     """Write letters; return how many.
 
     Args:
         shown: the states to write.
     """
     return export_rows(
-        ([row_of(one.letter, one.state) for one in page if one.state in shown] for page in pages),
+        (
+            [letter_columns(one.letter, one.state) for one in page if one.state in shown]
+            for page in pages
+        ),
         target,
     )
 

@@ -14,7 +14,7 @@ from consumer.dlq.tally import message_kind
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class LetterFilter:
     """Conditions that a letter must meet, all of them. Any value of a condition will do.
 
     Attributes:
@@ -40,9 +40,9 @@ class Filter:
     def words(self) -> str:
         """Return it as a person reads it, from outside and not made printable.
 
-        >>> Filter(topics=frozenset({"pay"}), text="timed out").words()
+        >>> LetterFilter(topics=frozenset({"pay"}), text="timed out").words()
         "topics pay, text 'timed out'"
-        >>> Filter(since_ms=0, until_ms=1).words()  # no part of a moment is lost
+        >>> LetterFilter(since_ms=0, until_ms=1).words()  # no part of a moment is lost
         'since 1970-01-01T00:00:00Z, until 1970-01-01T00:00:00.001Z'
         """
         given = [(field.name, getattr(self, field.name)) for field in fields(self)]
@@ -51,7 +51,7 @@ class Filter:
     def ends(self) -> dict[str, str]:
         """Return the ends of its stretch of time that it has, by their options, exact.
 
-        >>> Filter(until_ms=5).ends()
+        >>> LetterFilter(until_ms=5).ends()
         {'until': '1970-01-01T00:00:00.005Z'}
         """
         both = {"since": self.since_ms, "until": self.until_ms}
@@ -84,7 +84,7 @@ class Filter:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> Filter:
+    def from_json(cls, text: str) -> LetterFilter:
         """Return the filter that `to_json` wrote.
 
         Raises:

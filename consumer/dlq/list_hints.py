@@ -9,7 +9,7 @@ from typing import Any
 
 from consumer.dlq.doubts_list import count_open_doubts, unswept_json, unswept_lines
 from consumer.dlq.letter_state import LetterStanding
-from consumer.dlq.tally import Tally
+from consumer.dlq.tally import LetterTally
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.doubts import NOTHING_UNSWEPT, UnsweptFound
 from consumer.journal.redrive.later_successes import NOTHING_LATER, LaterSuccesses, SucceededLater
@@ -64,7 +64,7 @@ class ListHints:
     unfinished: list[UnfinishedRedrive] = field(default_factory=list)
 
 
-def hints_of(settings: Settings, tally: Tally, *, asks_doubts: bool) -> ListHints:
+def hints_of(settings: Settings, tally: LetterTally, *, asks_doubts: bool) -> ListHints:
     """Return the hints for a list.
 
     Args:

@@ -8,10 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from consumer.dlq.dates import age, moment
+from consumer.dlq.dates import moment, whole_units
 from consumer.dlq.decoded import MESSAGE_LIMIT
 from consumer.dlq.letter_state import LetterState, ours_in_words
-from consumer.dlq.tally import BARS, NONE, Bar, Listed, Names, Tally
+from consumer.dlq.tally import BARS, NONE, HistogramBar, LetterTally, ListedLetter, NameCounts
 from feedback.console.plurals import counted
 from feedback.console.printable import printable
 
@@ -39,7 +39,7 @@ def console_for(*, stderr: bool = False) -> Console:
     return Console(width=FREE_WIDTH, highlight=False)
 
 
-def list_page(tally: Tally, *, width: int, doubts: int = 0, now: int) -> RenderableType:
+def list_page(tally: LetterTally, *, width: int, doubts: int = 0, now: int) -> RenderableType:
     """Return the page.
 
     Args:
@@ -64,13 +64,13 @@ def older_ones(count: int) -> str:
     return f"{count:,} older {'one is' if count == 1 else 'ones are'} not listed: see --limit"
 
 
-def counts_and_times(tally: Tally) -> list[RenderableType]:
+def counts_and_times(tally: LetterTally) -> list[RenderableType]:
     """Return the counts by kind, by message, and by time."""
     messages = [_names("message", tally.messages)] if set(tally.messages.counts) != {NONE} else []
     return [_counts(tally), *messages, _times(tally)]
 
 
-def plain(text: str | None) -> Text:
+def unmarked(text: str | None) -> Text:
     """Return foreign text for a terminal: nothing in it is markup."""
     return Text(printable(text or ""))
 
@@ -80,7 +80,7 @@ def state_text(state: LetterState) -> Text:
     return Text(state.value.replace("_", " "), style=_COLOURS.get(state, ""))
 
 
-def _heading(tally: Tally) -> Text:
+def _heading(tally: LetterTally) -> Text:
     heading = Text(counted(tally.shown, "dead letter"), style="bold")
     if tally.shown:
         heading.append(f", {moment(tally.oldest_ms)} to {moment(tally.newest_ms)}", style="none")
@@ -90,7 +90,7 @@ def _heading(tally: Tally) -> Text:
     return heading
 
 
-def _counts(tally: Tally) -> Table:
+def _counts(tally: LetterTally) -> Table:
     grid = Table.grid(padding=(0, 4))
     columns = [_names("reason", tally.reasons)]
     if tally.codes.counts != tally.reasons.counts:
@@ -102,20 +102,20 @@ def _counts(tally: Tally) -> Table:
     return grid
 
 
-def _names(title: str, names: Names) -> Table:
+def _names(title: str, names: NameCounts) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column(title, header_style="bold", overflow="fold")
     common = names.most_common()
     for name, count in common[:MOST_NAMES]:
-        table.add_row(f"{count:,}", plain(name))
+        table.add_row(f"{count:,}", unmarked(name))
     rest = common[MOST_NAMES:]
     if rest:
         table.add_row(f"{sum(count for _, count in rest):,}", f"of {len(rest):,} more")
     return table
 
 
-def _times(tally: Tally) -> Table:
+def _times(tally: LetterTally) -> Table:
     bars = tally.times.bars(BARS)
     most = max(bar.letters for bar in bars)
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -127,29 +127,29 @@ def _times(tally: Tally) -> Table:
     return table
 
 
-def _bar(bar: Bar, most: int) -> str:
+def _bar(bar: HistogramBar, most: int) -> str:
     length = round(BAR_WIDTH * bar.letters / most)
     return "█" * max(length, 1 if bar.letters else 0)
 
 
-def _letters(newest: list[Listed], width: int, now: int) -> list[RenderableType]:
+def _letters(newest: list[ListedLetter], width: int, now: int) -> list[RenderableType]:
     """Return two lines for each letter, so that a narrow terminal has all but a message's end."""
     lines: list[RenderableType] = [Text("age   request, state, failed at", style="bold")]
     for one in newest:
         # A cut id is of no use: one that is longer than the line goes on in the next.
-        first = Text(f"{age(now - one.failed_at):>4}  ", overflow="fold")
-        first += plain(one.request_id) + Text("  ") + state_text(one.state)
+        first = Text(f"{whole_units(now - one.failed_at):>4}  ", overflow="fold")
+        first += unmarked(one.request_id) + Text("  ") + state_text(one.state)
         if one.ours is not None:
             first.append(f" ({ours_in_words(one.ours)})")
         at = Text(f"  {moment(one.failed_at)}")
         lines.append(first + at if len(first) + len(at) <= width else first)
-        second = Text("      ") + plain(_failure_words(one))
+        second = Text("      ") + unmarked(_failure_words(one))
         second.truncate(width, overflow="ellipsis")
         lines.append(second)
     return lines
 
 
-def _failure_words(one: Listed) -> str:
+def _failure_words(one: ListedLetter) -> str:
     failure = one.failure
     partition, offset = failure.original.partition, failure.original.offset
     words = f"{_cut(failure.reason or NONE, _REASON_LIMIT)} in {_cut(one.topic, _TOPIC_LIMIT)}"

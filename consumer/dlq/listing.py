@@ -12,8 +12,8 @@ from typing import NamedTuple
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_reader import LetterReader, journaled_letters
 from consumer.dlq.letter_state import UNSETTLED, LetterStanding, LetterState, LetterStates
-from consumer.dlq.options import Given
-from consumer.dlq.tally import Tally
+from consumer.dlq.options import LetterOptions
+from consumer.dlq.tally import LetterTally
 from consumer.journal.lookup import Lookup
 from feedback.settings.settings import Settings
 
@@ -87,7 +87,7 @@ class SeenLetters:
 Advance = Callable[[int, int], None]
 
 
-class Judged(NamedTuple):
+class JudgedLetter(NamedTuple):
     """A letter that the filter takes, with the state of its request.
 
     Args:
@@ -100,8 +100,8 @@ class Judged(NamedTuple):
 
 
 def judged_letters(
-    settings: Settings, given: Given, *, ask_journal: bool, advance: Advance
-) -> Iterator[list[Judged]]:
+    settings: Settings, given: LetterOptions, *, ask_journal: bool, advance: Advance
+) -> Iterator[list[JudgedLetter]]:
     """Yield the letters that exist now and match, page by page, each once.
 
     Raises:
@@ -125,17 +125,19 @@ def judged_letters(
             # The letters of other systems have no row anywhere.
             unknown = LetterStanding(LetterState.UNKNOWN)
             stands = asked.of(letters) if asked else [unknown] * len(letters)
-            yield [Judged(one, *how) for one, how in zip(letters, stands, strict=True)]
+            yield [JudgedLetter(one, *how) for one, how in zip(letters, stands, strict=True)]
             advance(page.read, page.total)
 
 
-def tally_of(pages: Iterator[list[Judged]], *, shown: Collection[LetterState], limit: int) -> Tally:
+def tally_of(
+    pages: Iterator[list[JudgedLetter]], *, shown: Collection[LetterState], limit: int
+) -> LetterTally:
     """Return the counts of many letters.
 
     Args:
         shown: the states that are listed too, not only counted.
     """
-    tally = Tally(limit)
+    tally = LetterTally(limit)
     for page in pages:
         for letter, state, ours in page:
             if state in shown:
@@ -145,7 +147,7 @@ def tally_of(pages: Iterator[list[Judged]], *, shown: Collection[LetterState], l
     return tally
 
 
-def shown_states(given: Given, *, everything: bool) -> frozenset[LetterState]:
+def shown_states(given: LetterOptions, *, everything: bool) -> frozenset[LetterState]:
     """Return the states to list: those asked for, else the unsettled ones."""
     if given.filter.states:
         return given.filter.states

@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from consumer.dlq.dates import stretch_of
-from consumer.dlq.filter import Filter
+from consumer.dlq.dates import date_range_of
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter_state import LetterState
 from feedback.clock import epoch_ms
 from feedback.console.commands import user_name
@@ -32,7 +32,7 @@ DISCARD_AGAIN_WORDS = "Also letters without a journal row that were sent back al
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LetterOptions:
     """The values of the options that choose letters.
 
     Attributes:
@@ -40,7 +40,7 @@ class Given:
         dlqs: read dead letter topics by their own names instead.
     """
 
-    filter: Filter
+    filter: LetterFilter
     topics: frozenset[str]
     dlqs: frozenset[str]
 
@@ -48,7 +48,7 @@ class Given:
     def is_one_id(self) -> bool:
         """Whether they choose a single request, by its id alone."""
         ids = self.filter.ids
-        return len(ids) == 1 and not self.dlqs and self.filter == Filter(ids=ids)
+        return len(ids) == 1 and not self.dlqs and self.filter == LetterFilter(ids=ids)
 
     def words(self) -> str:
         """Return them as a person reads them."""
@@ -56,7 +56,7 @@ class Given:
         return printable(self.filter.words() + dlqs)
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 _NAMES = (
     *("ids", "reasons", "codes", "classes", "messages", "topics", "dlqs"),
@@ -107,7 +107,7 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
 )
 
 
-def filter_options(command: Command) -> Command:
+def filter_options(command: CommandT) -> CommandT:
     """Add the options that choose letters; the command gets them as `given`."""
 
     @wraps(command)
@@ -118,10 +118,10 @@ def filter_options(command: Command) -> Command:
     decorated: Any = with_given
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
-    return cast(Command, decorated)
+    return cast(CommandT, decorated)
 
 
-def choosing_options(command: Command) -> Command:
+def choosing_options(command: CommandT) -> CommandT:
     """Add the options of a command that acts: a filter, ids as arguments, or `--all`."""
     help = "All letters, where no filter is given."
     for option in (
@@ -146,14 +146,14 @@ def given_of(
     text: str | None = None,
     key: str | None = None,
     states: Iterable[str] = (),
-) -> Given:
+) -> LetterOptions:
     """Return the values of options as they choose letters; times are counted from now.
 
     Raises:
         SettingsError: a time is none, or they exclude each other.
     """
-    since_ms, until_ms = stretch_of(since, until, now_ms=epoch_ms())
-    chosen = Filter(
+    since_ms, until_ms = date_range_of(since, until, now_ms=epoch_ms())
+    chosen = LetterFilter(
         ids=frozenset(ids),
         reasons=frozenset(reasons),
         codes=frozenset(codes),
@@ -167,10 +167,12 @@ def given_of(
         states=frozenset(LetterState(one) for one in states),
     )
     # The dead letter topic of another system may have failures of many topics.
-    return Given(chosen, topics=frozenset() if dlqs else chosen.topics, dlqs=frozenset(dlqs))
+    return LetterOptions(
+        chosen, topics=frozenset() if dlqs else chosen.topics, dlqs=frozenset(dlqs)
+    )
 
 
-def by_option(command: Command) -> Command:
+def by_option(command: CommandT) -> CommandT:
     """Add `--by`: the person's name, for the record."""
     return click.option(
         "--by",
@@ -180,12 +182,12 @@ def by_option(command: Command) -> Command:
     )(command)
 
 
-def reason_option(*names: str, help: str) -> Callable[[Command], Command]:
+def reason_option(*names: str, help: str) -> Callable[[CommandT], CommandT]:
     """Add the option, under `names`, for the reason of a decision: recorded, and never empty."""
     return click.option(*names, required=True, callback=_said, help=help)
 
 
-def given_with(given: Given, request_ids: tuple[str, ...]) -> Given:
+def given_with(given: LetterOptions, request_ids: tuple[str, ...]) -> LetterOptions:
     """Return the given filter, with the requests that were named as arguments added.
 
     Raises:
@@ -195,7 +197,7 @@ def given_with(given: Given, request_ids: tuple[str, ...]) -> Given:
     return replace(given, filter=replace(given.filter, ids=given.filter.ids | ids))
 
 
-def require_some(given: Given, *, everything: bool) -> None:
+def require_some(given: LetterOptions, *, everything: bool) -> None:
     """Return when the command line says which letters are meant.
 
     Raises:
@@ -203,7 +205,7 @@ def require_some(given: Given, *, everything: bool) -> None:
     """
     if given.filter.states:
         raise click.UsageError("--state is for looking: here only what is open is taken anyway")
-    is_filtered = given.filter != Filter()
+    is_filtered = given.filter != LetterFilter()
     if everything and is_filtered:
         raise click.UsageError("--all and a filter contradict each other: give one of them")
     if not (everything or is_filtered or given.dlqs):

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_reader import LetterReader
 from consumer.dlq.letter_state import LetterState, state_of
 from consumer.dlq.listing import Advance
-from consumer.dlq.options import Given
+from consumer.dlq.options import LetterOptions
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.redrive.unjournaled import verdict_without_journal
 from consumer.dlq.report import RequestHolder, RequestReport, holder_of
@@ -21,7 +21,7 @@ from consumer.journal.actions import Action
 from consumer.journal.lookup import Lookup, PastRun
 from consumer.journal.pauses import PauseRow, Pauses
 from consumer.journal.records import Row
-from consumer.journal.redrive.redrive_rule import Redrivable, Wish, decide
+from consumer.journal.redrive.redrive_rule import Redrivable, RedriveWish, decide
 from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, RedisUnavailable
@@ -59,7 +59,7 @@ class _InRedis:
 def report_of(
     settings: Settings,
     request_id: str,
-    given: Given,
+    given: LetterOptions,
     *,
     ask_journal: bool = True,
     ask_kafka: bool = True,
@@ -161,11 +161,11 @@ def _verdict(letter: Letter, of: _InJournal, *, now: int, ask_journal: bool) -> 
         return Redrivable.NO_TOPIC
     if not ask_journal:
         return verdict_without_journal(letter)
-    return decide(candidate_of(letter), of.row, now, actions=of.actions, wish=Wish(""))
+    return decide(candidate_of(letter), of.row, now, actions=of.actions, wish=RedriveWish(""))
 
 
 def _letters_or_why(
-    settings: Settings, request_id: str, of: _InJournal, given: Given, *, advance: Advance
+    settings: Settings, request_id: str, of: _InJournal, given: LetterOptions, *, advance: Advance
 ) -> tuple[list[Letter], str | None]:
     """Return the letters, and why they are not known."""
     # A reader of the group's own letters asks for this one by name, should it be hidden.
@@ -193,7 +193,7 @@ def _letters(
 def _matching(
     reader: LetterReader, request_id: str, since_ms: int | None, group: str, advance: Advance
 ) -> Iterator[Letter]:
-    wanted = Filter(ids=frozenset([request_id]))
+    wanted = LetterFilter(ids=frozenset([request_id]))
     last: deque[Letter] = deque(maxlen=MOST_LETTERS)
     for page in reader.pages(reader.spans(since_ms=since_ms)):
         met = {(one.failure.attempts, one.writing_for(group)) for one in last}

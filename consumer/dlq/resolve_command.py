@@ -17,7 +17,7 @@ from consumer.dlq.options import (
 from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
 from consumer.dlq.unfinished import new_owner
 from consumer.journal.records import JournalState, Row
-from consumer.journal.redrive.resolving import RESOLVED, Decisions
+from consumer.journal.redrive.resolving import RESOLVED, PersonDecisions
 from feedback import logs
 from feedback.console.commands import config_option, json_option, log_level_option, settings_of
 from feedback.console.contradictions import refuse_beside
@@ -142,7 +142,7 @@ def resolve(
     return int(ExitCode.FINE if done.is_done else ExitCode.BAD_ANSWER)
 
 
-class Resolved(NamedTuple):
+class ResolvedDoubt(NamedTuple):
     """The result of a person's decision about a doubt.
 
     Args:
@@ -168,7 +168,7 @@ def resolve_doubt(
     reason: str,
     by: str,
     generation: int | None = None,
-) -> Resolved:
+) -> ResolvedDoubt:
     """End the doubt about a request, and tell its client.
 
     The decision and the person's name are one transaction. If the process dies before it, nothing
@@ -192,7 +192,7 @@ def resolve_doubt(
         is_told = is_done and row is not None and statuses.row(row)
         if is_told and row is not None:
             decisions.note_published(row)
-        return Resolved(is_done, row, is_told, statuses.refusal)
+        return ResolvedDoubt(is_done, row, is_told, statuses.refusal)
 
 
 def code_of(given: str | None) -> str | None:
@@ -224,13 +224,15 @@ def _no_number(name: str) -> None:
     raise ValueError(name)
 
 
-def opened_decisions(settings: Settings, stack: ExitStack) -> tuple[Decisions, RedriveStatuses]:
+def opened_decisions(
+    settings: Settings, stack: ExitStack
+) -> tuple[PersonDecisions, RedriveStatuses]:
     """Return the journal's decisions and the status writer; the stack closes both."""
-    decisions = stack.enter_context(closing(Decisions.from_settings(settings)))
+    decisions = stack.enter_context(closing(PersonDecisions.from_settings(settings)))
     return decisions, stack.enter_context(opened_statuses(settings, decisions.journal_id()))
 
 
-def _of_resolved(request_id: str, done: Resolved) -> str:
+def _of_resolved(request_id: str, done: ResolvedDoubt) -> str:
     if done.row is None:
         return f"{printable(request_id)}: the journal knows no such request"
     state = done.row.state

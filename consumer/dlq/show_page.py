@@ -14,10 +14,10 @@ from rich.text import Text
 from consumer.dlq.dates import moment
 from consumer.dlq.decoded import decoded, header_text
 from consumer.dlq.letter import Letter
-from consumer.dlq.list_page import plain
+from consumer.dlq.list_page import unmarked
 from consumer.dlq.report import RequestReport
 from consumer.dlq.timeline import place_text
-from consumer.dlq.timeline_page import Fact, facts_table, panel, request_panel, timeline_panel
+from consumer.dlq.timeline_page import FactLine, facts_table, panel, request_panel, timeline_panel
 from consumer.journal.records import Row
 from feedback.console.printable import printable
 from feedback.records.failure_headers import DLQ_STACKTRACE
@@ -77,7 +77,7 @@ def _value(report: RequestReport, limit: int | None) -> list[RenderableType]:
 def _letter_side(report: RequestReport) -> list[RenderableType]:
     if report.letters_away is not None:
         away = Text(style="yellow").append(
-            plain(f"its letters are not known: {report.letters_away}")
+            unmarked(f"its letters are not known: {report.letters_away}")
         )
         return [panel("dead letter", away)]
     if not report.letters:
@@ -92,25 +92,25 @@ def _letter_side(report: RequestReport) -> list[RenderableType]:
     return parts
 
 
-def _letter_facts(letter: Letter) -> list[Fact]:
+def _letter_facts(letter: Letter) -> list[FactLine]:
     failure, record = letter.failure, letter.record
     original = failure.original
-    facts: list[Fact] = [
-        ("lies in", plain(f"{record.topic} {record.partition}/{record.offset}")),
-        ("written by", plain(f"{letter.dialect.value} {failure.group or ''}".strip())),
-        ("failed in", plain(place_text(original.topic, original.partition, original.offset))),
+    facts: list[FactLine] = [
+        ("lies in", unmarked(f"{record.topic} {record.partition}/{record.offset}")),
+        ("written by", unmarked(f"{letter.dialect.value} {failure.group or ''}".strip())),
+        ("failed in", unmarked(place_text(original.topic, original.partition, original.offset))),
         ("sent at", Text(moment(original.timestamp_ms))),
-        ("reason", plain(failure.reason)),
-        ("stage", plain(failure.stage)),
-        ("exception", plain(failure.exception_class)),
-        ("message", plain(failure.exception_message)),
+        ("reason", unmarked(failure.reason)),
+        ("stage", unmarked(failure.stage)),
+        ("exception", unmarked(failure.exception_class)),
+        ("message", unmarked(failure.exception_message)),
         ("runs", Text("" if failure.attempts is None else str(failure.attempts))),
         ("first failed at", Text(moment(failure.first_failed_at))),
         ("failed at", Text(moment(letter.failed_at))),
     ]
     if failure.redrive_count:
         redriven = f"{failure.redrive_count} times, last by {failure.redrive_by or 'nobody known'}"
-        facts.append(("redriven", plain(redriven)))
+        facts.append(("redriven", unmarked(redriven)))
     return facts
 
 
@@ -123,38 +123,38 @@ def _journal_side(report: RequestReport) -> list[RenderableType]:
     return parts
 
 
-def _row_facts(row: Row) -> list[Fact]:
+def _row_facts(row: Row) -> list[FactLine]:
     result = decoded(row.result.encode(), limit=VALUE_LIMIT).text if row.result else ""
     return [
         ("state", Text(row.state, style="bold")),
-        ("code", plain(row.code)),
-        ("message", plain(row.message)),
+        ("code", unmarked(row.code)),
+        ("message", unmarked(row.message)),
         ("result", Text(result)),
-        ("read from", plain(place_text(row.topic, row.partition, row.offset))),
+        ("read from", unmarked(place_text(row.topic, row.partition, row.offset))),
         ("attempt, generation", Text(f"{row.attempt}, {row.generation}")),
-        ("effect", plain(f"{row.effect_kind or ''} {moment(row.effect_at)}".strip())),
+        ("effect", unmarked(f"{row.effect_kind or ''} {moment(row.effect_at)}".strip())),
         ("claimed at", Text(moment(row.claimed_at))),
         ("due at", Text(moment(row.due_at))),
         ("finished at", Text(moment(row.finished_at))),
         ("deadline", Text(moment(row.deadline_at))),
         ("resend may help", Text("yes" if row.resend else "")),
-        ("by", plain(row.by)),
-        ("worker", plain(row.owner)),
+        ("by", unmarked(row.by)),
+        ("worker", unmarked(row.owner)),
         ("letter written at", Text(moment(row.dead_letter_at))),
     ]
 
 
 def _status(status: Status | None, away: str | None) -> RenderableType:
     if status is None:
-        return plain(away)
+        return unmarked(away)
     result = "" if status.result is None else json.dumps(status.result)[:VALUE_LIMIT]
     return facts_table(
         [
             ("status", Text(status.state.value, style="bold")),
             ("attempt, generation", Text(f"{status.attempt}, {status.generation}")),
-            ("code", plain(status.code)),
-            ("message", plain(status.message)),
-            ("result", plain(result)),
+            ("code", unmarked(status.code)),
+            ("message", unmarked(status.message)),
+            ("result", unmarked(result)),
             ("due at", Text(moment(status.due_at))),
             ("updated at", Text(moment(status.updated_at))),
         ]
@@ -162,7 +162,7 @@ def _status(status: Status | None, away: str | None) -> RenderableType:
 
 
 def _headers(letter: Letter) -> RenderableType:
-    facts: list[Fact] = []
+    facts: list[FactLine] = []
     for name, raw in letter.headers:
         below = name == DLQ_STACKTRACE and letter.failure.stack
         value = "see below" if below else header_text(raw, limit=HEADER_LIMIT)

@@ -25,7 +25,7 @@ OTHERS = "(others)"
 NONE = "(none)"
 
 
-class Bar(NamedTuple):
+class HistogramBar(NamedTuple):
     """The count from `begin_ms` on, for `step_ms`."""
 
     begin_ms: int
@@ -47,7 +47,7 @@ class Histogram:
         while len(self._counts) > MOST_KEPT:
             self._widen()
 
-    def bars(self, most: int) -> list[Bar]:
+    def bars(self, most: int) -> list[HistogramBar]:
         """Return the counts from the first step to the last, with the empty ones between.
 
         Args:
@@ -59,7 +59,8 @@ class Histogram:
             self._widen()
         steps = range(min(self._counts), max(self._counts) + 1)
         return [
-            Bar(step * self._step_ms, self._step_ms, self._counts.get(step, 0)) for step in steps
+            HistogramBar(step * self._step_ms, self._step_ms, self._counts.get(step, 0))
+            for step in steps
         ]
 
     def _widen(self) -> None:
@@ -73,7 +74,7 @@ class Histogram:
         self._step_ms, self._counts = wider, counts
 
 
-class Listed(NamedTuple):
+class ListedLetter(NamedTuple):
     """A letter without its possibly large parts: key, value, headers and stack."""
 
     failed_at: int
@@ -104,7 +105,7 @@ def message_kind(message: str | None) -> str | None:
     return message and _CHANGING.sub("#", message[: 4 * KIND_LIMIT])[:KIND_LIMIT]
 
 
-class Names:
+class NameCounts:
     """Counts names; when there are too many, new ones together as others."""
 
     def __init__(self) -> None:
@@ -123,7 +124,7 @@ class Names:
 
 
 @dataclass(slots=True)
-class Tally:
+class LetterTally:
     """The counts, and the newest letters.
 
     Attributes:
@@ -134,16 +135,16 @@ class Tally:
     limit: int
     states: Counter[LetterState] = field(default_factory=Counter)
     shown: int = 0
-    reasons: Names = field(default_factory=Names)
-    codes: Names = field(default_factory=Names)
-    classes: Names = field(default_factory=Names)
-    messages: Names = field(default_factory=Names)
-    topics: Names = field(default_factory=Names)
-    dialects: Names = field(default_factory=Names)
+    reasons: NameCounts = field(default_factory=NameCounts)
+    codes: NameCounts = field(default_factory=NameCounts)
+    classes: NameCounts = field(default_factory=NameCounts)
+    messages: NameCounts = field(default_factory=NameCounts)
+    topics: NameCounts = field(default_factory=NameCounts)
+    dialects: NameCounts = field(default_factory=NameCounts)
     oldest_ms: int | None = None
     newest_ms: int | None = None
     times: Histogram = field(default_factory=Histogram)
-    _newest: list[Listed] = field(default_factory=list)
+    _newest: list[ListedLetter] = field(default_factory=list)
 
     def pass_over(self, state: LetterState) -> None:
         """Count a letter that is not listed."""
@@ -166,7 +167,7 @@ class Tally:
         if self.limit:
             self._keep(letter, state, ours)
 
-    def newest(self) -> list[Listed]:
+    def newest(self) -> list[ListedLetter]:
         """Return the newest letters, the newest of them first."""
         return sorted(self._newest, reverse=True)
 
@@ -175,7 +176,7 @@ class Tally:
         if len(self._newest) >= self.limit and listed < self._newest[0][:2]:
             return
         record = letter.record
-        one = Listed(
+        one = ListedLetter(
             *listed,
             letter.request_id,
             state,

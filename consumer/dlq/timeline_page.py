@@ -15,17 +15,17 @@ from rich.text import Text
 from consumer.dlq.dates import instant, moment
 from consumer.dlq.decoded import decoded
 from consumer.dlq.letter_state import ours_in_words
-from consumer.dlq.list_page import plain, state_text
+from consumer.dlq.list_page import state_text, unmarked
 from consumer.dlq.next_commands import NextCommand
 from consumer.dlq.report import RequestReport
 from consumer.dlq.timeline import timeline_of
 from consumer.dlq.timeline_words import event_words, holder_words
 from consumer.dlq.unfinished import unfinished_words
 
-Fact = tuple[str, RenderableType]
+FactLine = tuple[str, RenderableType]
 
 
-def facts_table(facts: Sequence[Fact], *, empty: bool = False) -> Table:
+def facts_table(facts: Sequence[FactLine], *, empty: bool = False) -> Table:
     """Return names and values in two columns.
 
     Args:
@@ -66,7 +66,7 @@ def timeline_panel(report: RequestReport) -> RenderableType:
     table = plain_table("at", "by the clock of", "what")
     for event in timeline_of(report):
         is_ahead = event.at > report.now
-        text = Text("to come: " if is_ahead else "", style="dim") + plain(event_words(event))
+        text = Text("to come: " if is_ahead else "", style="dim") + unmarked(event_words(event))
         table.add_row(Text(instant(event.at)), Text(event.clock.value, style="dim"), text)
     return panel("timeline", table)
 
@@ -82,15 +82,15 @@ def next_lines(commands: Sequence[NextCommand]) -> list[str]:
     return lines
 
 
-def _facts(report: RequestReport, *, is_value_shown: bool) -> list[Fact]:
+def _facts(report: RequestReport, *, is_value_shown: bool) -> list[FactLine]:
     topic = report.topic or "not known"
     pause = report.pause
     paused = "" if pause is None else f"; paused since {moment(pause.since)} by {pause.by}"
     why = "" if pause is None else f": {pause.reason}"
-    facts: list[Fact] = [
-        ("request", plain(report.request_id)),
-        ("group", plain(report.group)),
-        ("topic", plain(topic) + Text(style="yellow").append(plain(paused + why))),
+    facts: list[FactLine] = [
+        ("request", unmarked(report.request_id)),
+        ("group", unmarked(report.group)),
+        ("topic", unmarked(topic) + Text(style="yellow").append(unmarked(paused + why))),
         ("journal says", _journal_state(report)),
         ("client sees", _seen(report)),
     ]
@@ -98,8 +98,8 @@ def _facts(report: RequestReport, *, is_value_shown: bool) -> list[Fact]:
         ours = "" if report.ours is None else f" ({ours_in_words(report.ours)})"
         facts.append(("its letter", state_text(report.state) + Text(ours)))
     if report.unsent_by is not None:
-        facts.append(("redrive", plain(unfinished_words(report.unsent_by))))
-    facts.append(("held by", plain(holder_words(report.holder))))
+        facts.append(("redrive", unmarked(unfinished_words(report.unsent_by))))
+    facts.append(("held by", unmarked(holder_words(report.holder))))
     *void, last = report.idempotency_keys or [""]
     facts += [("idempotency key", Text(last)), ("void keys", Text(" ".join(void)))]
     facts += [("key", _bytes(report, report.key)), ("value", _value(report, is_value_shown))]
@@ -110,12 +110,12 @@ def _journal_state(report: RequestReport) -> Text:
     row = report.row
     if row is None:
         return Text("nothing", style="dim")
-    return Text(row.state, style="bold") + plain(f" {row.code}" if row.code else "")
+    return Text(row.state, style="bold") + unmarked(f" {row.code}" if row.code else "")
 
 
 def _seen(report: RequestReport) -> Text:
     if report.status is None:
-        return plain(report.away)
+        return unmarked(report.away)
     return Text(report.status.state.value, style="bold")
 
 

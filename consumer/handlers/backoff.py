@@ -49,10 +49,10 @@ def milliseconds(duration: Duration) -> int:
     return ms
 
 
-def named(ms: int) -> str:
+def delay_name(ms: int) -> str:
     """Return milliseconds in the largest unit that holds them whole.
 
-    >>> named(120_000), named(90_000), named(1_500), named(0)
+    >>> delay_name(120_000), delay_name(90_000), delay_name(1_500), delay_name(0)
     ('2m', '90s', '1500ms', '0ms')
     """
     for unit in ("h", "m", "s"):

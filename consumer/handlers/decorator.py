@@ -25,14 +25,14 @@ from consumer.handlers.declaration import (
     Order,
     choose,
 )
-from consumer.handlers.query_result import Answer
+from consumer.handlers.query_result import QueryResult
 from consumer.handlers.registry import DECLARED
 from consumer.handlers.request import Request
-from consumer.handlers.retry_policy import Named, RetryPolicy, named, policy_of
+from consumer.handlers.retry_policy import Named, RetryPolicy, errors_of, policy_of
 from feedback.records.schemas import SchemaFile
 
 Json = Mapping[Any, Any] | list[Any] | tuple[Any, ...] | str | int | float | None
-Answered = Answer | Literal["happened", "voided", "unknown"] | tuple[Literal["happened"], Any]
+Answered = QueryResult | Literal["happened", "voided", "unknown"] | tuple[Literal["happened"], Any]
 # Of the request alone, as a plain function or a coroutine: a type checker refuses any other.
 Function = TypeVar("Function", bound=Callable[[Request], Json | Awaitable[Json]])
 Query = Callable[[Request], Answered | Awaitable[Answered]]
@@ -136,8 +136,8 @@ def handler(
                 time_limit_s=time_limit_s,
                 deadline_s=deadline_s,
                 model=model,
-                retry_on=named(policy.on),
-                never_retry=named(policy.never),
+                retry_on=errors_of(policy.on),
+                never_retry=errors_of(policy.never),
                 follow_causes=policy.follow_causes,
                 retries=backoffs[0],
                 retries_within_s=policy.within_s,

@@ -16,7 +16,7 @@ from feedback.records.envelope import (
     decode_headers,
     payload_sha256,
 )
-from feedback.records.schemas import fault_of
+from feedback.records.schemas import value_fault
 
 INVALID_MESSAGE = "INVALID_MESSAGE"
 PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
@@ -134,7 +134,7 @@ def receive(
         )
     deadline_at = fallback if envelope.deadline_at is None else envelope.deadline_at
     if handler.model is not None or handler.schema is not None:
-        fault = fault_of(record.value, model=handler.model, schema=handler.schema)
+        fault = value_fault(record.value, model=handler.model, schema=handler.schema)
         if fault is not None:
             return RefusedRecord(
                 record,
@@ -152,7 +152,7 @@ def receive(
 def mismatch(delivery: Delivery) -> RefusedRecord:
     """Return the refusal of a record whose id belongs to another payload, or to another topic
     (docs: The guarantee)."""
-    return refused(delivery, PAYLOAD_MISMATCH, _taken(delivery.request_id))
+    return refused_delivery(delivery, PAYLOAD_MISMATCH, _taken(delivery.request_id))
 
 
 def mismatch_of_refused(one: RefusedRecord) -> RefusedRecord:
@@ -169,7 +169,7 @@ def _taken(request_id: str) -> str:
     return f"request id {request_id} is taken by another key, value or topic"
 
 
-def refused(delivery: Delivery, code: str, message: str) -> RefusedRecord:
+def refused_delivery(delivery: Delivery, code: str, message: str) -> RefusedRecord:
     """Return the refusal of a delivery under its coordinates: no existing request is touched."""
     return RefusedRecord(
         record=delivery.record,

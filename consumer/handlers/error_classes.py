@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from consumer.handlers.errors import EffectRefused, InDoubt
-from feedback.foreign import attribute_of, plain
+from feedback.foreign import attribute_of, plain_text
 
 Declared = tuple[type[BaseException] | str, ...]
 
@@ -20,7 +20,7 @@ FATAL: tuple[type[BaseException], ...] = (TypeError, ValueError)
 _LONGEST_CHAIN = 16
 
 
-class Rules(Protocol):
+class DeclaredErrors(Protocol):
     """The errors that a handler declares; `follow_causes` looks at `raise … from …` as well."""
 
     @property
@@ -31,12 +31,12 @@ class Rules(Protocol):
     def follow_causes(self) -> bool: ...
 
 
-def is_retryable_code(code: str, rules: Rules) -> bool:
+def is_retryable_code(code: str, rules: DeclaredErrors) -> bool:
     """Tell whether a rejection with this code is declared as one that another run may mend."""
     return code in rules.retry_on and code not in rules.never_retry
 
 
-def is_retryable(error: BaseException, rules: Rules) -> bool:
+def is_retryable(error: BaseException, rules: DeclaredErrors) -> bool:
     """Tell whether an error, none of our own, is declared to say that nothing happened."""
     chain = list(_chain(error, follow=rules.follow_causes))
     if any(isinstance(one, (EffectRefused, InDoubt)) for one in chain):
@@ -51,7 +51,7 @@ def is_retryable(error: BaseException, rules: Rules) -> bool:
     return False
 
 
-def _declared(error: BaseException, rules: Rules) -> bool | None:
+def _declared(error: BaseException, rules: DeclaredErrors) -> bool | None:
     """Return the verdict of the nearest class; None when none of its classes is declared."""
     if _code(error) in rules.retry_on:
         return True
@@ -65,7 +65,7 @@ def _declared(error: BaseException, rules: Rules) -> bool | None:
 
 def _code(error: BaseException) -> str | None:
     code = attribute_of(error, "code")
-    return plain(code) if isinstance(code, str) else None
+    return plain_text(code) if isinstance(code, str) else None
 
 
 def _chain(error: BaseException, *, follow: bool) -> Iterator[BaseException]:

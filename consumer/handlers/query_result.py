@@ -46,12 +46,12 @@ class Unknown:
     message: str = ""
 
 
-Answer = Happened | Voided | Unknown
+QueryResult = Happened | Voided | Unknown
 
-_WORDS: dict[str, Answer] = {"happened": Happened(), "voided": Voided(), "unknown": Unknown()}
+_WORDS: dict[str, QueryResult] = {"happened": Happened(), "voided": Voided(), "unknown": Unknown()}
 
 
-def understand(value: object) -> Answer:
+def understand(value: object) -> QueryResult:
     """Return the answer that a query function gave by its return value.
 
     >>> understand(("happened", {"charge": 7}))

@@ -75,14 +75,14 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         # Several handlers read them, and a generator is empty after the first.
-        object.__setattr__(self, "on", named(self.on))
-        object.__setattr__(self, "never", named(self.never))
+        object.__setattr__(self, "on", errors_of(self.on))
+        object.__setattr__(self, "never", errors_of(self.never))
 
 
-def named(given: Named) -> tuple[type[BaseException] | str, ...]:
+def errors_of(given: Named) -> tuple[type[BaseException] | str, ...]:
     """Return exceptions and codes that are given as one or as many.
 
-    >>> named("BANK_BUSY")
+    >>> errors_of("BANK_BUSY")
     ('BANK_BUSY',)
     """
     # A text is iterable too, and a class may be.

@@ -14,7 +14,7 @@ from consumer.intake.buffer import Received
 from feedback.kafka.values import Partition, Place
 
 
-class Positions(Protocol):
+class GroupPositions(Protocol):
     """Where the partitions of a group are read on."""
 
     def position(self, partition: Partition) -> int: ...
@@ -61,7 +61,7 @@ class UnsureRecords:
         """The topics with records whose partition was taken away; a copy."""
         return sorted({place[0] for place in self._parted})
 
-    def take_unread(self, source: Positions, topic: str) -> list[Received]:
+    def take_unread(self, source: GroupPositions, topic: str) -> list[Received]:
         """Remove and return those of a topic whose partition went and that nobody reads again.
 
         It is empty while the group shares out its partitions: nobody knows whose they will be.

@@ -68,11 +68,11 @@ if TYPE_CHECKING:
         FinishKind,
         FinishResult,
         JournalState,
-        Overdue,
+        OverdueRetry,
         OwnRun,
         Published,
         Refusal,
-        Retried,
+        RetriedRuns,
         Row,
         Run,
         Skip,
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
         VerdictKind,
     )
     from consumer.journal.schema import Migrated, migrate
-    from consumer.journal.sweeps.dead_claims import Unhandled
+    from consumer.journal.sweeps.dead_claims import UnhandledRequest
     from consumer.journal.sweeps.pruning import PrunedRows
     from consumer.journal.work import Work
 else:
@@ -93,7 +93,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "consumer.journal.sweeps.dead_claims": ("Unhandled",),
+            "consumer.journal.sweeps.dead_claims": ("UnhandledRequest",),
             "consumer.journal.errors": ("DataRefused", "JournalUnavailable", "JournalVersionError"),
             "consumer.journal.journal": ("Journal",),
             "consumer.journal.leases": ("FarLease", "Leases", "LeaseTimes"),
@@ -111,11 +111,11 @@ else:
                 "FinishKind",
                 "FinishResult",
                 "JournalState",
-                "Overdue",
+                "OverdueRetry",
                 "OwnRun",
                 "Published",
                 "Refusal",
-                "Retried",
+                "RetriedRuns",
                 "Row",
                 "Run",
                 "Skip",
@@ -152,12 +152,12 @@ __all__ = [
     "LeaseTimes",
     "Leases",
     "Migrated",
-    "Overdue",
+    "OverdueRetry",
     "OwnRun",
     "PrunedRows",
     "Published",
     "Refusal",
-    "Retried",
+    "RetriedRuns",
     "Row",
     "Run",
     "Skip",
@@ -166,7 +166,7 @@ __all__ = [
     "TakeoverResult",
     "TakeoverResultKind",
     "ToldRun",
-    "Unhandled",
+    "UnhandledRequest",
     "VerdictKind",
     "Work",
     "migrate",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, Select, Text, and_, bindparam, insert, select
 
-from consumer.journal.batch import RUNS, Shape
+from consumer.journal.batch import RUNS, BatchShape
 from consumer.journal.clock import now_ms
 from consumer.journal.ordering import lock_names
 from consumer.journal.records import cleaned
@@ -21,7 +21,7 @@ _COLUMNS = (
     ("generation", BIGINT),
     ("reason", Text()),
 )
-ACTIONS = Shape("action", _COLUMNS)
+ACTIONS = BatchShape("action", _COLUMNS)
 
 
 class ActionKind(StrEnum):
@@ -55,7 +55,7 @@ class Action(NamedTuple):
     generation: int | None
 
 
-class Deed(NamedTuple):
+class NewAction(NamedTuple):
     """An action that is about to be written for one request."""
 
     request_id: str | None
@@ -66,17 +66,17 @@ class Deed(NamedTuple):
 def note(
     connection: Connection,
     group: str,
-    deeds: Sequence[Deed],
+    new_actions: Sequence[NewAction],
     kind: ActionKind,
     *,
     by: str,
     redrive_id: str | None = None,
 ) -> None:
-    if not deeds:
+    if not new_actions:
         return
     rows = [
         (group, one.request_id, one.generation, None if one.reason is None else cleaned(one.reason))
-        for one in deeds
+        for one in new_actions
     ]
     given = {"this_action": kind.value, "whose": cleaned(by), "this_redrive": redrive_id}
     parameters = {**ACTIONS.load(connection, rows), **given}

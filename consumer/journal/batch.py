@@ -41,7 +41,7 @@ Columns = tuple[tuple[str, TypeEngine[Any]], ...]
 
 
 @dataclass(frozen=True)
-class Shape:
+class BatchShape:
     """The columns of one kind of batch; every batch has the group as its first.
 
     The group is a column and not a parameter, so that a planner without statistics has no reason
@@ -164,10 +164,10 @@ _FINISH: Columns = (
     ("resend", SMALLINT),
     ("delay_ms", BIGINT),
 )
-CLAIMS = Shape("claim", _CLAIM)
-REFUSALS = Shape("refusal", _REFUSAL)
-SKIPS = Shape("skip", (*_CLAIM, ("by", _TEXT), ("by_generation", BIGINT)))
-RUNS = Shape("run", _RUN)
-STATES = Shape("state", _STATE)
-FINISHES = Shape("finish", _FINISH)
+CLAIMS = BatchShape("claim", _CLAIM)
+REFUSALS = BatchShape("refusal", _REFUSAL)
+SKIPS = BatchShape("skip", (*_CLAIM, ("by", _TEXT), ("by_generation", BIGINT)))
+RUNS = BatchShape("run", _RUN)
+STATES = BatchShape("state", _STATE)
+FINISHES = BatchShape("finish", _FINISH)
 SHAPES = (CLAIMS, REFUSALS, SKIPS, RUNS, STATES, FINISHES)

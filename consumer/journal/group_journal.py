@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from consumer.journal.actions import ACTIONS
-from consumer.journal.batch import SHAPES, Shape
+from consumer.journal.batch import SHAPES, BatchShape
 from consumer.journal.schema import check_version, read_journal_id
 from consumer.journal.session import JournalSession
 from feedback.observer import Observer
@@ -31,7 +31,7 @@ class GroupJournal:
     """
 
     # The batches that it loads.
-    _shapes: ClassVar[Sequence[Shape]] = ()
+    _shapes: ClassVar[Sequence[BatchShape]] = ()
 
     def __init__(self, url: str, *, group: str, statement_timeout_s: float = 10.0) -> None:
         self._group = group

@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
-from consumer.journal.records import JournalState, Retried, Row
+from consumer.journal.records import JournalState, RetriedRuns, Row
 from consumer.journal.tables import request, run
 
 
@@ -73,7 +73,7 @@ def in_state(state: ColumnElement[str] | str) -> ColumnElement[bool]:
     return request.c.state.concat("") == state
 
 
-def read(
+def read_rows(
     connection: Connection, group: str, request_ids: Collection[str], *, lock: bool = False
 ) -> tuple[dict[str, Row], int]:
     """Return the rows of these requests by id, and the database's clock in epoch ms.
@@ -104,7 +104,7 @@ def keep_runs(
         runs: (request_id, generation), of rows that are locked.
         by_whom: who is about to overwrite them.
         outcome: why a run that has no end is followed by another; None: the row's state.
-        allowed_by: by which `TakeoverKind`, or `Followed`, it may be: the audit must not take it
+        allowed_by: by which `TakeoverKind`, or `AllowedBy`, it may be: the audit must not take it
             for a fault.
     """
     parameters = RUNS.load(connection, [(group, *name) for name in sorted(runs)])
@@ -114,14 +114,14 @@ def keep_runs(
 
 def retried_runs(
     connection: Connection, group: str, request_ids: Collection[str]
-) -> dict[tuple[str, int], Retried]:
+) -> dict[tuple[str, int], RetriedRuns]:
     """Return the runs that failed as declared and were followed by another, by id and attempt."""
     if not request_ids:
         return {}
     parameters = RUNS.load(connection, [(group, name, 0) for name in sorted(request_ids)])
     answers = connection.execute(_count_retried(connection.dialect.name), parameters).all()
     return {
-        (request_id, attempt): Retried(count, first_failed_at or 0)
+        (request_id, attempt): RetriedRuns(count, first_failed_at or 0)
         for request_id, attempt, count, first_failed_at in answers
     }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from consumer.journal.history import keep_runs, read
+from consumer.journal.history import keep_runs, read_rows
 from consumer.journal.records import Row
 
 
@@ -36,8 +36,8 @@ class JournalWriter:
     def read(
         self, request_ids: Collection[str], *, lock: bool = False
     ) -> tuple[dict[str, Row], int]:
-        """Return the rows of these requests by id, and the database's clock; see `history.read`."""
-        return read(self.connection, self.group, request_ids, lock=lock)
+        """Return the rows of these requests by id, and the clock; see `history.read_rows`."""
+        return read_rows(self.connection, self.group, request_ids, lock=lock)
 
     def keep_runs(
         self,

@@ -67,7 +67,7 @@ class Lookup(GroupJournal):
         if not request_ids:
             return {}, 0
         with self._session.transaction(read_only=True) as connection:
-            return history.read(connection, self._group, request_ids)
+            return history.read_rows(connection, self._group, request_ids)
 
     def actions(self, request_ids: Collection[str]) -> dict[str, list[Action]]:
         """Return the actions of people on these requests, by id, oldest first."""

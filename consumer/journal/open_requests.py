@@ -100,7 +100,7 @@ def is_complete(connection: Connection) -> bool:
     return connection.execute(_LOOKS).scalar_one() > 0
 
 
-class Look(NamedTuple):
+class OpenLook(NamedTuple):
     """A look through all requests.
 
     Args:
@@ -114,7 +114,7 @@ class Look(NamedTuple):
     blocks: int
 
 
-def begin_look(connection: Connection, name: str) -> Look | None:
+def begin_look(connection: Connection, name: str) -> OpenLook | None:
     """Note that a look begins, and return it; None beside another one that goes on.
 
     Two that begin at one moment do no harm.
@@ -126,10 +126,10 @@ def begin_look(connection: Connection, name: str) -> Look | None:
     if connection.execute(began, {"look": name}).scalar() is None:
         return None
     file, blocks = connection.execute(_EXTENT).one()
-    return Look(name, file, blocks)
+    return OpenLook(name, file, blocks)
 
 
-class Looked(NamedTuple):
+class OpenLookPage(NamedTuple):
     """A page of all requests that was looked through.
 
     Args:
@@ -141,7 +141,7 @@ class Looked(NamedTuple):
     last: tuple[int, int] | None
 
 
-def look_through(connection: Connection, look: Look, behind: tuple[int, int]) -> Looked:
+def look_through(connection: Connection, look: OpenLook, behind: tuple[int, int]) -> OpenLookPage:
     """Look through a page of all requests; the open ones among them are known from then on.
 
     Args:
@@ -163,11 +163,11 @@ def look_through(connection: Connection, look: Look, behind: tuple[int, int]) ->
         connection.execute(_touch(), RUNS.load(connection, names))
     if len(page) == PAGE_ROWS:
         block, line = map(int, page[-1][2].strip("()").split(","))
-        return Looked(len(names), (block, line))
-    return Looked(len(names), (until, 0) if until < look.blocks else None)
+        return OpenLookPage(len(names), (block, line))
+    return OpenLookPage(len(names), (until, 0) if until < look.blocks else None)
 
 
-def end_look(connection: Connection, look: Look) -> None:
+def end_look(connection: Connection, look: OpenLook) -> None:
     """Note that every request was looked through since the look began.
 
     Raises:
@@ -177,7 +177,7 @@ def end_look(connection: Connection, look: Look) -> None:
     connection.execute(delete(open_look).where(open_look.c.look != look.name))
 
 
-def _note(connection: Connection, look: Look, **values: Any) -> None:
+def _note(connection: Connection, look: OpenLook, **values: Any) -> None:
     is_same = text(f"{_FILE} = :file").bindparams(file=look.file)
     noted = update(open_look).where(open_look.c.look == look.name, is_same).values(values)
     # A proxy may keep the connection while the server crashes: its note would be gone.

@@ -32,7 +32,7 @@ from consumer.journal.clock import now_ms, once
 from consumer.journal.history import same_request, update_runs
 from consumer.journal.records import JournalState
 from consumer.journal.tables import DEAD, OUTCOME, request, run
-from consumer.journal.waiting import Kind, WaitingRows
+from consumer.journal.waiting import OwedKind, WaitingRows
 
 
 @lru_cache
@@ -53,7 +53,7 @@ def _first_failed_at(rows: Table) -> ScalarSelect[Any]:
     )
 
 
-_DEAD = Kind(
+_DEAD = OwedKind(
     name="dead-letters",
     index=DEAD,
     further=lambda _: (),
@@ -91,7 +91,7 @@ def _may_be_reopened_no_more(rows: Table) -> ColumnElement[bool]:
     )
 
 
-_ENDED = Kind(
+_ENDED = OwedKind(
     name="outcomes",
     index=OUTCOME,
     further=lambda rows: (_may_be_reopened_no_more(rows),),

@@ -15,7 +15,7 @@ from __future__ import annotations
 MARGIN_S = 10.0
 
 
-class Span:
+class LookPacing:
     """Where the looks of one thread are.
 
     Args:
@@ -48,7 +48,7 @@ class Span:
     def ended(self, began_s: float, now_s: float) -> None:
         """Note the end of a look, also of one that the database gave up on."""
         if self.is_all:
-            self._all_again_s = now_s + pause_s(now_s - began_s)
+            self._all_again_s = now_s + pause_after_look_s(now_s - began_s)
 
 
 # In milliseconds, as far back as a look can go: older than any row.
@@ -59,11 +59,11 @@ SHARE = 0.02
 QUICK_S = 0.1
 
 
-def pause_s(took_s: float) -> float:
+def pause_after_look_s(took_s: float) -> float:
     """Return the seconds after a look that took so many seconds."""
     return took_s / SHARE
 
 
 def pause_unless_quick_s(took_s: float) -> float:
     """Return the same, and 0 after a look that was quick."""
-    return 0.0 if took_s < QUICK_S else pause_s(took_s)
+    return 0.0 if took_s < QUICK_S else pause_after_look_s(took_s)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, bindparam, func, literal_column, null, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
-from consumer.journal.actions import ACTIONS, ActionKind, Deed, note
+from consumer.journal.actions import ACTIONS, ActionKind, NewAction, note
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.tables import pause
@@ -45,8 +45,8 @@ class Pauses(GroupJournal):
         with self._session.transaction() as connection:
             is_new = connection.execute(_pause(self._session.dialect), given).scalar() is not None
             if is_new:
-                deed = Deed(None, None, f"{topic}: {reason}")
-                note(connection, self._group, [deed], ActionKind.PAUSE_TOPIC, by=by)
+                new_action = NewAction(None, None, f"{topic}: {reason}")
+                note(connection, self._group, [new_action], ActionKind.PAUSE_TOPIC, by=by)
         return is_new
 
     def resume(self, topic: str, *, by: str, since: int | None = None) -> PauseRow | None:
@@ -59,8 +59,8 @@ class Pauses(GroupJournal):
         with self._session.transaction() as connection:
             answer = connection.execute(_RESUME, given).one_or_none()
             if answer is not None:
-                deed = Deed(None, None, topic)
-                note(connection, self._group, [deed], ActionKind.RESUME_TOPIC, by=by)
+                new_action = NewAction(None, None, topic)
+                note(connection, self._group, [new_action], ActionKind.RESUME_TOPIC, by=by)
         return None if answer is None else PauseRow(*answer)
 
 

@@ -287,7 +287,7 @@ class Row(NamedTuple):
         return self.state == JournalState.IN_DOUBT and self.code == FORGOTTEN
 
 
-class Retried(NamedTuple):
+class RetriedRuns(NamedTuple):
     """The runs of a request's attempt that failed and were followed by another one, as declared.
 
     Args:
@@ -298,10 +298,10 @@ class Retried(NamedTuple):
     first_failed_at: int = 0
 
 
-NEVER_RETRIED = Retried()
+NEVER_RETRIED = RetriedRuns()
 
 
-class Overdue(NamedTuple):
+class OverdueRetry(NamedTuple):
     """A request whose next run was due a while ago.
 
     Args:
@@ -309,7 +309,7 @@ class Overdue(NamedTuple):
     """
 
     row: Row
-    retried: Retried
+    retried: RetriedRuns
     is_too_late: bool
     late_ms: int
 
@@ -355,7 +355,7 @@ class TakeoverResult:
 
     kind: TakeoverResultKind
     row: Row | None
-    retried: Retried = NEVER_RETRIED
+    retried: RetriedRuns = NEVER_RETRIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +427,7 @@ class ClaimVerdict:
     claim: Claim
     row: Row | None
     reason: str
-    retried: Retried = NEVER_RETRIED
+    retried: RetriedRuns = NEVER_RETRIED
     due_in_ms: int = 0
 
 

@@ -66,7 +66,7 @@ class FoundActions(NamedTuple):
     before: int | None
 
 
-class Search(GroupJournal):
+class JournalSearch(GroupJournal):
     """Searches the journal of one group; see `GroupJournal`."""
 
     def requests(

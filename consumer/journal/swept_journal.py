@@ -11,7 +11,7 @@ from consumer.journal.batch import SHAPES
 from consumer.journal.doubts import DoubtCount, count_doubts
 from consumer.journal.errors import DataRefused
 from consumer.journal.group_journal import GroupJournal
-from consumer.journal.history import read
+from consumer.journal.history import read_rows
 from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.leases import FarLease, end_leases, find_far_leases
 from consumer.journal.losses.catching_up import catch_up
@@ -24,11 +24,11 @@ from consumer.journal.open_requests import (
     look_through,
 )
 from consumer.journal.pacing import EVER_MS
-from consumer.journal.records import DeadEnd, Overdue, Row
+from consumer.journal.records import DeadEnd, OverdueRetry, Row
 from consumer.journal.sweeps import dead_claims
-from consumer.journal.sweeps.dead_claims import Unhandled, find_unhandled
+from consumer.journal.sweeps.dead_claims import UnhandledRequest, find_unhandled
 from consumer.journal.sweeps.gone_owners import GoneOwners
-from consumer.journal.sweeps.pruning import ALL_LETTERED, Lettered, PrunedRows, prune
+from consumer.journal.sweeps.pruning import ALL_LETTERED, LetteredTopics, PrunedRows, prune
 from consumer.journal.sweeps.retrying import (
     FROM_THE_OLDEST,
     DueCursor,
@@ -92,7 +92,7 @@ class SweptJournal(GroupJournal):
     def rows(self, request_ids: Collection[str]) -> list[Row]:
         """Return the rows of those requests that have one."""
         with self._session.transaction(read_only=True) as connection:
-            return [*read(connection, self._group, request_ids)[0].values()]
+            return [*read_rows(connection, self._group, request_ids)[0].values()]
 
     def catch_up(self, runs: Sequence[ToldRun]) -> list[Row]:
         """Bring rows forward that are behind their statuses; return them.
@@ -152,7 +152,9 @@ class SweptJournal(GroupJournal):
                 after=after,
             )
 
-    def unhandled(self, topics: Collection[str], limit: int, late_ms: int) -> list[Unhandled]:
+    def unhandled(
+        self, topics: Collection[str], limit: int, late_ms: int
+    ) -> list[UnhandledRequest]:
         """Return claims of dead workers and retries on any other topic than these.
 
         None with this worker's own lease over, as for `dead_claims`.
@@ -211,7 +213,7 @@ class SweptJournal(GroupJournal):
         *,
         cursor: DueCursor = FROM_THE_OLDEST,
         within_ms: int = EVER_MS,
-    ) -> list[Overdue]:
+    ) -> list[OverdueRetry]:
         """Return requests on these topics whose next run was due so long ago, the oldest first.
 
         Args:
@@ -238,7 +240,7 @@ class SweptJournal(GroupJournal):
             return end_retries(self._writer_on(connection), rows)
 
     def prune(
-        self, retention_ms: int, limit: int, *, lettered: Lettered = ALL_LETTERED
+        self, retention_ms: int, limit: int, *, lettered: LetteredTopics = ALL_LETTERED
     ) -> PrunedRows:
         """Forget requests that ended, and whose deadline was over, longer ago than this.
 

@@ -62,7 +62,7 @@ class OwedRow(NamedTuple):
     first_failed_at: int | None = None
 
 
-class Cursor(NamedTuple):
+class OwedCursor(NamedTuple):
     """Where the next page begins: behind this end (epoch ms) and id."""
 
     finished_at: int = -1
@@ -70,7 +70,7 @@ class Cursor(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class OwedKind:
     """The kinds of work that rows wait for.
 
     Args:
@@ -95,7 +95,7 @@ class WaitingRows(GroupJournal):
         kind: the work they wait for.
     """
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[OwedKind]
     _shapes = SHAPES
 
     def __init__(
@@ -133,7 +133,7 @@ class WaitingRows(GroupJournal):
 
     def page(
         self,
-        cursor: Cursor,
+        cursor: OwedCursor,
         *,
         topics: Collection[str],
         limit: int,
@@ -177,7 +177,7 @@ def _ended_within(rows: Table) -> ColumnElement[bool]:
 
 
 @lru_cache
-def _count_waiting(kind: Kind, dialect: str) -> Select[Any]:
+def _count_waiting(kind: OwedKind, dialect: str) -> Select[Any]:
     rows = open_requests(dialect)
     is_mine = case((rows.c.owner == bindparam("this_worker"), 1), else_=0)
     return (
@@ -198,7 +198,7 @@ def _count_waiting(kind: Kind, dialect: str) -> Select[Any]:
 
 
 @lru_cache
-def _page(kind: Kind, dialect: str, of_the_dead: bool) -> Select[Any]:
+def _page(kind: OwedKind, dialect: str, of_the_dead: bool) -> Select[Any]:
     rows = open_requests(dialect)
     mine = rows.c.owner == bindparam("this_worker")
     key = rows.c.finished_at, rows.c.request_id

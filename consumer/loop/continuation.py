@@ -13,7 +13,7 @@ from consumer.journal import Takeover, TakeoverKind
 PAUSE_AFTER_ERROR_S = 1.0
 
 
-class After(StrEnum):
+class NextStep(StrEnum):
     """The next step after a run that has no end."""
 
     RUN_AGAIN = "RUN_AGAIN"  # it left nothing
@@ -23,14 +23,14 @@ class After(StrEnum):
 
 
 _KINDS = {
-    After.RUN_AGAIN: TakeoverKind.EXCLUDED,
-    After.SAME_KEY: TakeoverKind.SAME_KEY,
-    After.ASK: TakeoverKind.ASK,
+    NextStep.RUN_AGAIN: TakeoverKind.EXCLUDED,
+    NextStep.SAME_KEY: TakeoverKind.SAME_KEY,
+    NextStep.ASK: TakeoverKind.ASK,
 }
 _IN_DOUBT = {
-    InDoubtPolicy.PARK: After.PARK,
-    InDoubtPolicy.RETRY_SAME_KEY: After.SAME_KEY,
-    InDoubtPolicy.QUERY: After.ASK,
+    InDoubtPolicy.PARK: NextStep.PARK,
+    InDoubtPolicy.RETRY_SAME_KEY: NextStep.SAME_KEY,
+    InDoubtPolicy.QUERY: NextStep.ASK,
 }
 
 
@@ -58,7 +58,7 @@ class Continuation(NamedTuple):
         return self.takeover.kind is TakeoverKind.ASK
 
 
-def after_run(effect: EffectKind, policy: InDoubtPolicy, *, effect_begun: bool) -> After:
+def after_run(effect: EffectKind, policy: InDoubtPolicy, *, effect_begun: bool) -> NextStep:
     """Return the next step after a run that died or failed unsaid (docs: Effects and doubt).
 
     Args:
@@ -68,9 +68,9 @@ def after_run(effect: EffectKind, policy: InDoubtPolicy, *, effect_begun: bool) 
             kinds: a plain external run is in doubt, and a transactional one is undone.
     """
     if effect is EffectKind.TRANSACTIONAL:
-        return After.RUN_AGAIN
+        return NextStep.RUN_AGAIN
     if effect is EffectKind.MARKED and not effect_begun:
-        return After.RUN_AGAIN
+        return NextStep.RUN_AGAIN
     return _IN_DOUBT[policy]
 
 
@@ -95,7 +95,7 @@ def policy_of_dead(claimed: str | None, declared: InDoubtPolicy) -> InDoubtPolic
 def continuation(
     delivery: Delivery,
     generation: int,
-    after: After,
+    after: NextStep,
     *,
     because: str,
     error: str | None = None,

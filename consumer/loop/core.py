@@ -12,7 +12,7 @@ from consumer.intake.gate import Gate
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.swept_journal import SweptJournal
 from consumer.loop.feature import Feature
-from consumer.loop.payload_lookup import Revival
+from consumer.loop.payload_lookup import PayloadLookup
 from consumer.loop.scheduler import Scheduler
 from feedback.kafka.source import KafkaSource, Unclaimed
 from feedback.kafka.topics import KafkaTopics
@@ -20,8 +20,8 @@ from feedback.kafka.values import Place
 from feedback.observer import Observer
 from feedback.redis.store import StatusStore
 
-Rows = TypeVar("Rows", bound=GroupJournal)
-Kind = TypeVar("Kind")
+RowsT = TypeVar("RowsT", bound=GroupJournal)
+KindT = TypeVar("KindT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Core(IntakeContext):
     observers: Sequence[Observer]
     scheduler: Scheduler
     sweeps: SweptJournal
-    payloads: Revival
+    payloads: PayloadLookup
     may_sweep: Callable[[float], bool]
     open_source: Callable[[Sequence[Handler], Unclaimed], KafkaSource]
     has_any: Callable[[Collection[Place]], bool]
@@ -68,7 +68,7 @@ class Core(IntakeContext):
         """The handler of each topic."""
         return {one.topic: one for one in self.handlers}
 
-    def rows(self, kind: type[Rows]) -> Rows:
+    def rows(self, kind: type[RowsT]) -> RowsT:
         """Return rows that owe a record, for one thread."""
         rows = kind.from_settings(self.settings, worker_id=self.worker_id)
         return rows.timed(self.observers, "owed")
@@ -77,6 +77,6 @@ class Core(IntakeContext):
         """Return the maker of missing topics, where the settings allow it; for one thread."""
         return KafkaTopics(self.settings.kafka, create=self.settings.worker.create_topics)
 
-    def made(self, kind: type[Kind]) -> tuple[Kind, ...]:
+    def made(self, kind: type[KindT]) -> tuple[KindT, ...]:
         """Return the features of this kind that are made already: those that this one tells."""
         return tuple(one for one in self.features if isinstance(one, kind))

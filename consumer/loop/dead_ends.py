@@ -85,7 +85,7 @@ def _in_doubt(row: Row, code: str, why: str) -> DeadEnd:
     return DeadEnd(row.request_id, row.generation, JournalState.IN_DOUBT, code, why)
 
 
-def as_told(row: Row, told: Status | None) -> DeadEnd | None:
+def told_end(row: Row, told: Status | None) -> DeadEnd | None:
     """Return the end that a client was told of; None without one.
 
     A final status is written after its finish was committed, so the database has lost that. Of a
@@ -108,8 +108,8 @@ def as_told(row: Row, told: Status | None) -> DeadEnd | None:
         row.request_id,
         row.generation,
         JournalState(told.state.value),
-        plain(told.code),
-        plain(told.message),
+        storable_text(told.code),
+        storable_text(told.message),
         result=result_text(told.result),
         resend=told.resend,
         told_generation=told.generation,
@@ -160,7 +160,7 @@ def told_claim(claim: Claim, told: Status) -> Claim:
         claim: of the same request.
     """
     voids = told_voids(told)
-    policy = InDoubtPolicy.PARK if voids is None else plain(told.in_doubt)
+    policy = InDoubtPolicy.PARK if voids is None else storable_text(told.in_doubt)
     return claim._replace(
         effect_kind=told_kind(told),
         in_doubt=policy or InDoubtPolicy.PARK,
@@ -188,7 +188,7 @@ def told_voids(told: Status) -> int | None:
     return told.voids if is_sound else None
 
 
-def plain(text: str | None) -> str | None:
+def storable_text(text: str | None) -> str | None:
     """Return a status without characters that a database refuses."""
     return None if text is None else cleaned(text)
 

@@ -10,7 +10,7 @@ from consumer.handlers.delivery import (
     RefusedRecord,
     mismatch,
     mismatch_of_refused,
-    refused,
+    refused_delivery,
 )
 from consumer.journal import (
     Applied,
@@ -24,7 +24,7 @@ from consumer.journal.claims.verdict import is_same_request
 from consumer.loop import mapping
 from consumer.loop.continuation import Continuation
 from consumer.loop.feature import Feature, that_have
-from consumer.loop.granted import claimed, placed, retried
+from consumer.loop.granted import claimed_delivery, placed_delivery, retried
 from consumer.loop.in_flight import InFlight
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.settlement import Settlement, Skipping
@@ -166,7 +166,7 @@ class FollowUp:
         for delivery, verdict in zip(batch, applied.verdicts, strict=True):
             if self._granted(verdict, delivery, answers) and verdict.row is not None:
                 self._in_flight.granted(verdict.row)
-                yield placed(delivery, verdict.row, verdict.retried), verdict.row
+                yield placed_delivery(delivery, verdict.row, verdict.retried), verdict.row
         if answers:
             self._status_writer.tell(answers)
 
@@ -194,7 +194,7 @@ class FollowUp:
                 continue
             if result.kind in (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE):
                 self._in_flight.follow(one, row.generation)
-                yield retried(claimed(one.delivery, row), result.retried), row
+                yield retried(claimed_delivery(one.delivery, row), result.retried), row
             elif ours or result.kind is TakeoverResultKind.ENDED:
                 self._answer(row, one.delivery)
                 if result.kind is TakeoverResultKind.ENDED:
@@ -271,7 +271,7 @@ class FollowUp:
                 self._in_flight.refuse(mismatch(delivery))
             case VerdictKind.REFUSED:
                 why = f"the journal cannot hold it: {verdict.reason}"
-                self._in_flight.refuse(refused(delivery, INVALID_MESSAGE, why))
+                self._in_flight.refuse(refused_delivery(delivery, INVALID_MESSAGE, why))
             case _:
                 log.debug("request.answered", verdict=verdict.kind, request_id=delivery.request_id)
         if verdict.row is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from consumer.handlers.delivery import Delivery
-from consumer.journal import Retried, Row
+from consumer.journal import RetriedRuns, Row
 
 
-def placed(delivery: Delivery, row: Row, runs: Retried) -> Delivery:
+def placed_delivery(delivery: Delivery, row: Row, runs: RetriedRuns) -> Delivery:
     """Return a delivery as it runs: the row knows better than the record that was read.
 
     Of each, until when: a redrive has given it longer than the record of a client's resend says,
@@ -17,7 +17,7 @@ def placed(delivery: Delivery, row: Row, runs: Retried) -> Delivery:
         row: its claim.
         runs: those before that failed as declared.
     """
-    delivery = claimed(delivery, row)
+    delivery = claimed_delivery(delivery, row)
     if delivery.deadline_at != row.deadline_at:
         delivery = delivery._replace(deadline_at=row.deadline_at)
     if not delivery.wakes:
@@ -26,12 +26,12 @@ def placed(delivery: Delivery, row: Row, runs: Retried) -> Delivery:
     return retried(delivery._replace(record=record), runs)
 
 
-def claimed(delivery: Delivery, row: Row) -> Delivery:
+def claimed_delivery(delivery: Delivery, row: Row) -> Delivery:
     """Return a delivery with the claim under which it runs, and the key of that run."""
     return delivery._replace(voids=row.voids, claimed_at=row.claimed_at or 0)
 
 
-def retried(delivery: Delivery, runs: Retried) -> Delivery:
+def retried(delivery: Delivery, runs: RetriedRuns) -> Delivery:
     """Return a delivery with the runs before it that failed as declared."""
     # Granted, it is an ordinary run: asked for again, it must be found as that.
     return delivery._replace(wakes=0, retried=runs.runs, first_failed_at=runs.first_failed_at)

@@ -11,7 +11,7 @@ from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.intake.buffer import Received
 from consumer.journal import EffectMark, Finish, FinishKind, OwnRun, Row, Run, TakeoverKind
 from consumer.loop import mapping, settlement
-from consumer.loop.continuation import After, Continuation, continuation
+from consumer.loop.continuation import Continuation, NextStep, continuation
 from consumer.loop.ended_runs import EndedRuns
 from consumer.loop.mapping import CHILD_DIED, TIMEOUT
 from consumer.loop.settlement import KnownRun, Settlement
@@ -433,7 +433,7 @@ class InFlight:
         self._lapsed.discard(run)
         if run in self._asking:
             self._running[run] = delivery
-            again = continuation(delivery, run[1], After.ASK, because=CHILD_DIED)
+            again = continuation(delivery, run[1], NextStep.ASK, because=CHILD_DIED)
             self._continuing[run] = again
         else:
             self._claiming.append(delivery)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from consumer.journal import Journal, OwnRun, Row, Run
 from consumer.journal.claims.verdict import is_lost
-from consumer.journal.pacing import pause_s
+from consumer.journal.pacing import pause_after_look_s
 from consumer.loop.in_flight import InFlight
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
@@ -54,7 +54,7 @@ class OwnRuns:
         self._took_s = took_s
         # A stall, which may well come before a failover, draws out one look; a database whose index
         # is full, each of them.
-        spared_s = pause_s(min(took_s, before_s))
+        spared_s = pause_after_look_s(min(took_s, before_s))
         self._due_s = now_s + max(self._every_s, min(spared_s, FURTHEST * self._every_s))
         return True
 

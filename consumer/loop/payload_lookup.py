@@ -18,7 +18,7 @@ from feedback.settings.settings import KafkaSection
 READ_TIMEOUT_S = 5.0
 
 
-class Revival:
+class PayloadLookup:
     """Makes deliveries of journal rows again.
 
     Args:

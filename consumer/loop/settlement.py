@@ -23,15 +23,15 @@ from consumer.journal import Finish, FinishKind, FinishResult, Run, Skip
 from consumer.loop import mapping
 from consumer.loop.continuation import (
     PAUSE_AFTER_ERROR_S,
-    After,
     Continuation,
+    NextStep,
     after_run,
     after_voided,
     continuation,
 )
 from consumer.loop.mapping import CLAIM_LOST
 from consumer.pool import Outcome
-from consumer.pool.outcome import HANDLER_ERROR, JOURNAL_UNAVAILABLE, Raised
+from consumer.pool.outcome import HANDLER_ERROR, JOURNAL_UNAVAILABLE, RaisedError
 from feedback.status import State
 
 
@@ -68,7 +68,7 @@ class Settlement:
     delivery: Delivery
     finish: Finish | None = None
     follows: Continuation | None = None
-    raised: Raised | None = None
+    raised: RaisedError | None = None
     is_committed: bool = False
     stands: bool = True
     due_at: int | None = None
@@ -185,14 +185,14 @@ def in_doubt(
     run, delivery = known.run, known.delivery
     handler = delivery.handler
     after = after_run(handler.effect, handler.in_doubt, effect_begun=True)
-    if after is After.PARK:
+    if after is NextStep.PARK:
         return Settlement(run, delivery, mapping.in_doubt(run, because, message))
     follows = continuation(delivery, run[1], after, because=because, error=error, due_s=due_s)
     return Settlement(run, delivery, follows=follows)
 
 
 def _again(known: KnownRun, because: str) -> Settlement:
-    again = continuation(known.delivery, known.run[1], After.RUN_AGAIN, because=because)
+    again = continuation(known.delivery, known.run[1], NextStep.RUN_AGAIN, because=because)
     return Settlement(known.run, known.delivery, follows=again)
 
 

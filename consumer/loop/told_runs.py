@@ -16,8 +16,8 @@ from consumer.loop import mapping
 from consumer.loop.dead_ends import (
     END_LOST,
     is_about,
-    plain,
     result_text,
+    storable_text,
     told_claim,
     was_never_claimed,
     why_doubted,
@@ -111,7 +111,7 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
     attempt = told.attempt - (told.state in _ASKED_AGAIN)
     deadline_at = told.deadline_at or claim.deadline_at
     claim = told_claim(claim, told)._replace(attempt=max(1, attempt), deadline_at=deadline_at)
-    owner = (plain(told.worker) or "").removesuffix(DISOWNED)
+    owner = (storable_text(told.worker) or "").removesuffix(DISOWNED)
     run = ToldRun(claim, told.generation, JournalState.CLAIMED, owner + DISOWNED)
     if told.state in _ASKED_AGAIN:
         return run._replace(
@@ -128,11 +128,11 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
     return run._replace(
         state=JournalState(told.state.value),
         owner=owner,
-        code=plain(told.code),
-        message=plain(told.message),
+        code=storable_text(told.code),
+        message=storable_text(told.message),
         result=result_text(told.result),
         resend=told.resend,
-        by=plain(told.by),
+        by=storable_text(told.by),
     )
 
 

@@ -26,7 +26,7 @@ from consumer.loop.core import Core
 from consumer.loop.ended_runs import LIMIT_BYTES
 from consumer.loop.feature import Feature, that_have
 from consumer.loop.limits import Limits
-from consumer.loop.payload_lookup import Revival
+from consumer.loop.payload_lookup import PayloadLookup
 from consumer.loop.recovery.sweeper import Sweeper
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.worker import Worker
@@ -35,7 +35,7 @@ from consumer.ops.health.pace_meter import PaceMeter
 from consumer.ops.health.probe import Probe
 from consumer.ops.health.progress import HEARTBEAT, INTAKE
 from consumer.ops.rights.roles import require_worker_rights
-from consumer.ops.signals import Stop
+from consumer.ops.signals import StopSignals
 from consumer.ops.startup import (
     load_registry,
     new_worker_id,
@@ -120,7 +120,7 @@ class Build:
             may_be_behind=self.own_journal is None,
         )
         self.pool = Pool(settings=pool_settings(settings, self._handlers))
-        self.stop = Stop(on_stop=self.pool.wake)
+        self.stop = StopSignals(on_stop=self.pool.wake)
         self.restore = self._make_restore()
         self.liveness = self._make_liveness(journal_id)
         self._buffer = Buffer(settings.worker.buffer_size, self.health.observers)
@@ -262,7 +262,7 @@ class Build:
             buffer=self._buffer,
             status_writer=self.status_writer,
             sweeps=self._make_journal().timed(self.health.observers, "sweep"),
-            payloads=Revival(
+            payloads=PayloadLookup(
                 store=self.store,
                 kafka=self.settings.kafka,
                 handlers={one.topic: one for one in self._handlers},

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 from redis.exceptions import RedisError
 
 from consumer.features.dead_letter_handlers.letter_topics import expected
-from consumer.features.waits.live_workers import faults
+from consumer.features.waits.live_workers import wait_topic_faults
 from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.registry import HandlerRegistry
@@ -19,7 +19,7 @@ from consumer.journal import Journal, Leases
 from consumer.journal.database_settings import connections, described, standing_faults
 from consumer.ops.check_result import CheckResult
 from consumer.ops.needed_topics import needed_topics
-from consumer.ops.open_files import open_files, told
+from consumer.ops.open_files import open_files, open_files_words
 from consumer.ops.rights.checking import look_at_rights
 from consumer.status.heartbeat import compare_journals, compare_timelines
 from feedback.errors import (
@@ -193,12 +193,12 @@ def _of_files(settings: Settings) -> Iterator[CheckResult]:
     """Check the rights of database files that an earlier version, or somebody else, made."""
     found = open_files(one.url for one in (settings.journal, settings.registry, settings.outbox))
     if found:
-        yield CheckResult("files", told(found), ExitCode.BAD_ANSWER)
+        yield CheckResult("files", open_files_words(found), ExitCode.BAD_ANSWER)
 
 
 def _look_at_waits(settings: Settings) -> str:
     handlers = _handlers(settings)
-    wrong = list(faults(settings, handlers))
+    wrong = list(wait_topic_faults(settings, handlers))
     if wrong:
         raise SettingsError("; ".join(wrong))
     wanting = [one.topic for one in handlers if one.delivery is DeliveryKind.AT_LEAST_ONCE]

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from consumer.journal import JournalUnavailable
 from consumer.loop.worker import Worker
 from consumer.ops.component import Component
-from consumer.ops.signals import Stop
+from consumer.ops.signals import StopSignals
 from consumer.pool import Pool
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import monotonic_s
@@ -49,7 +49,7 @@ class Drain:
         worker: Worker,
         pool: Pool,
         readers: Sequence[Component],
-        stop: Stop,
+        stop: StopSignals,
         drain_timeout_s: float,
     ) -> None:
         self._worker = worker

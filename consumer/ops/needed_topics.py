@@ -12,7 +12,7 @@ from consumer.features.outcomes.outcomes import ROOM_BYTES as OUTCOME_BYTES
 from consumer.features.retries.headers import retry_topics
 from consumer.features.waits.wait_record import wait_topic
 from consumer.features.waits.write_ahead import ROOM_BYTES as WAIT_BYTES
-from consumer.handlers.backoff import named
+from consumer.handlers.backoff import delay_name
 from consumer.handlers.declaration import DeliveryKind, Handler
 from feedback.console.plurals import counted
 from feedback.kafka.topic_facts import TopicFacts, facts_of
@@ -133,7 +133,7 @@ def names_of_topics(settings: Settings, handlers: Iterable[Handler]) -> list[str
 
 def _of_retries(handlers: Iterable[Handler], group: str) -> Iterator[NeededTopic]:
     for name, (one, delay_ms) in retry_topics(handlers, group).items():
-        purpose = f"retries of {one.topic} after {named(delay_ms)}"
+        purpose = f"retries of {one.topic} after {delay_name(delay_ms)}"
         like = one.dead_letters_of or one.topic
         yield NeededTopic(name, purpose, like, rights=READS | WRITES)
 
@@ -189,13 +189,13 @@ def look_at_topics(
             there |= facts_of(settings.kafka, [one.name])
         facts = there.get(one.name)
         asked = one if rights is None else one._replace(rights=rights.get(one.name, frozenset()))
-        yield TopicState(asked, facts, fault_of(asked, facts), is_new)
+        yield TopicState(asked, facts, topic_fault(asked, facts), is_new)
 
 
-def fault_of(needed: NeededTopic, facts: TopicFacts | None) -> str:
+def topic_fault(needed: NeededTopic, facts: TopicFacts | None) -> str:
     """Return the fault of a topic in one sentence; empty when it is as it should be. Pure.
 
-    >>> fault_of(NeededTopic("pay", "requests", "pay"), None)
+    >>> topic_fault(NeededTopic("pay", "requests", "pay"), None)
     'missing'
     """
     if facts is None:

@@ -22,6 +22,6 @@ def open_files(urls: Iterable[str]) -> list[Path]:
     return [path for path in files if readable_by_others(path)]
 
 
-def told(files: Iterable[Path]) -> str:
+def open_files_words(files: Iterable[Path]) -> str:
     """Return the sentence about such files, with the command that mends it."""
     return "others may read requests: " + shlex.join(["chmod", "600", *map(str, files)])

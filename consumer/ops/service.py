@@ -120,8 +120,8 @@ class Service:
         """Work until SIGTERM or SIGINT; return the exit code (docs: Exit codes).
 
         Args:
-            owns_process: False in a process of others: `Stop.ask` alone ends it, and it may run in
-                any thread.
+            owns_process: False in a process of others: `StopSignals.ask` alone ends it, and it may
+                run in any thread.
 
         Raises:
             OncewardError: another cause ended the worker, after an orderly drain.

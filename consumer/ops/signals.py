@@ -14,7 +14,7 @@ from feedback.errors import OncewardError
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Stop:
+class StopSignals:
     """Counts the signals and keeps the first fault.
 
     Args:

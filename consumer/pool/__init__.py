@@ -43,7 +43,7 @@ from consumer.pool.events import (
 )
 from consumer.pool.job import Job, PoolSettings
 from consumer.pool.outcome import Outcome
-from consumer.pool.pool import Load, Pool
+from consumer.pool.pool import Pool, PoolLoad
 
 __all__ = [
     "ChildDied",
@@ -54,9 +54,9 @@ __all__ = [
     "Event",
     "Finished",
     "Job",
-    "Load",
     "Outcome",
     "Pool",
+    "PoolLoad",
     "PoolSettings",
     "Started",
 ]

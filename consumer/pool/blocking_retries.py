@@ -15,7 +15,7 @@ from feedback.clock import epoch_ms, monotonic_s
 _dice = Random()
 
 
-class Tries:
+class BlockingRetries:
     """How often the handler has been called in this run, and whether once more.
 
     Args:

@@ -24,7 +24,7 @@ from consumer.handlers.registry import HandlerRegistry
 from consumer.pool.coroutines import EventLoopThread
 from consumer.pool.effects import Effects
 from consumer.pool.fatal import ends_child
-from consumer.pool.frames import Decoder
+from consumer.pool.frames import FrameDecoder
 from consumer.pool.job import PoolSettings
 from consumer.pool.lifespans import ChildLifespans
 from consumer.pool.outbox import Outbox
@@ -82,7 +82,7 @@ def main(sock: socket, settings: PoolSettings, parent_pid: int) -> None:
 
 @ends_child
 def _serve(sock: socket, slots: Slots, effects: Effects) -> None:
-    decoder = Decoder()
+    decoder = FrameDecoder()
     while chunk := _receive(sock):
         jobs = []
         for frame in decoder.feed(chunk):

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from consumer.pool.events import ChildDied, ChildFailed, ChildReady, ChildRetired, Event
-from consumer.pool.exit_watch import exit_fd, in_words
-from consumer.pool.frames import Decoder, Frame, MalformedFrame
-from consumer.pool.handover import HandOver
+from consumer.pool.exit_watch import exit_fd, exit_words
+from consumer.pool.frames import Frame, FrameDecoder, MalformedFrame
+from consumer.pool.handover import HandoverClock
 from consumer.pool.job import Job, PoolSettings
 from consumer.pool.jobs_in_child import JobsInChild
 from consumer.pool.outcome import one_line
@@ -70,9 +70,9 @@ class ChildProcess:
         self._room = settings.slots_per_process + settings.prefetch
         self._declarations = settings.declarations
         self._most_jobs = settings.max_requests_per_child or sys.maxsize
-        self._decoder = Decoder(report_limit_bytes(settings))
+        self._decoder = FrameDecoder(report_limit_bytes(settings))
         self._out = bytearray()
-        self.handover = HandOver(
+        self.handover = HandoverClock(
             slots=settings.slots_per_process, limit_s=settings.handover_timeout_s
         )
         self.jobs = JobsInChild(self.handover)
@@ -212,7 +212,7 @@ class ChildProcess:
         if self._process.exitcode is None:
             self._process.join(_EXIT_LIMIT_S)
         if self._reason is None:
-            told = in_words(self._process.exitcode)
+            told = exit_words(self._process.exitcode)
             self._reason = told if self.is_ready else f"{told} before it was ready"
         events.append(self._death(self._reason))
         self.sock.close()

@@ -29,10 +29,10 @@ def exit_fd(process: SpawnProcess, sock: socket) -> int:
             raise
 
 
-def in_words(exit_code: int | None) -> str:
+def exit_words(exit_code: int | None) -> str:
     """Return how a process ended.
 
-    >>> in_words(3), in_words(-9)
+    >>> exit_words(3), exit_words(-9)
     ('exited with code 3', 'killed by SIGKILL')
     """
     if exit_code is None:

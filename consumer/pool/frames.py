@@ -14,21 +14,21 @@ _LENGTHS = struct.Struct("!II")
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _decode = json.JSONDecoder().decode
 
-Header = dict[str, Any]
-Frame = tuple[Header, bytes]
+FrameHeader = dict[str, Any]
+Frame = tuple[FrameHeader, bytes]
 
 
 class MalformedFrame(ValueError):
     """The bytes are no frame, or a frame has fields that it cannot have; the stream is unusable."""
 
 
-def encode(header: Header, tail: bytes = b"") -> bytes:
+def encode_frame(header: FrameHeader, tail: bytes = b"") -> bytes:
     """Return one frame of a JSON-able header and raw bytes."""
     text = _encode(header).encode("ascii")
     return b"".join((_LENGTHS.pack(len(text), len(tail)), text, tail))
 
 
-class Decoder:
+class FrameDecoder:
     """Cuts a stream into frames, however it arrives.
 
     Args:
@@ -67,7 +67,7 @@ class Decoder:
             raise MalformedFrame(f"{size_bytes} bytes, more than {self._limit_bytes}")
 
 
-def _header(text: bytearray) -> Header:
+def _header(text: bytearray) -> FrameHeader:
     try:
         header = _decode(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -15,7 +15,7 @@ from feedback.clock import monotonic_s
 LATE_AFTER_S = 1.0
 
 
-class HandOver:
+class HandoverClock:
     """The clock of one child: runs while it has a free slot and a job that it has not started.
 
     Args:

@@ -81,7 +81,7 @@ class Job:
     collapses: bool = False
 
 
-def request_of(
+def request_of_job(
     job: Job,
     handler: Handler,
     *,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from consumer.pool.events import EffectAsked, Event, Finished, Started
 from consumer.pool.frames import MalformedFrame
-from consumer.pool.handover import HandOver
+from consumer.pool.handover import HandoverClock
 from consumer.pool.job import Job
 from consumer.pool.wire import Numbered, Report
 from feedback.clock import monotonic_s
@@ -25,7 +25,7 @@ class JobsInChild:
         first_end_s: monotonic time at which the first running job is past its time limit.
     """
 
-    def __init__(self, handover: HandOver) -> None:
+    def __init__(self, handover: HandoverClock) -> None:
         self.handover = handover
         self.held: dict[int, Job] = {}
         self.given = 0

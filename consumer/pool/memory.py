@@ -19,7 +19,7 @@ class MemoryVerdict(StrEnum):
     KILL = "KILL"
 
 
-def judge(used_bytes: int, limit_bytes: int, *, can_wait: bool) -> MemoryVerdict:
+def memory_verdict(used_bytes: int, limit_bytes: int, *, can_wait: bool) -> MemoryVerdict:
     """Return the verdict on a child with this much resident memory.
 
     Args:
@@ -33,10 +33,10 @@ def judge(used_bytes: int, limit_bytes: int, *, can_wait: bool) -> MemoryVerdict
     return MemoryVerdict.RETIRE
 
 
-def in_words(used_bytes: int, limit_bytes: int) -> str:
+def limit_words(used_bytes: int, limit_bytes: int) -> str:
     """Return why a child is replaced.
 
-    >>> in_words(300 * 2**20, 256 * 2**20)
+    >>> limit_words(300 * 2**20, 256 * 2**20)
     'over its memory limit: 300 MiB of 256 MiB'
     """
     return f"over its memory limit: {used_bytes / _MIB:.0f} MiB of {limit_bytes / _MIB:.0f} MiB"

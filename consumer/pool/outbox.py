@@ -23,7 +23,7 @@ from consumer.pool.fatal import ends_child
 from consumer.pool.outcome import Outcome
 from consumer.pool.wire import Numbered, pack_report
 
-HandOver = Callable[[Sequence[Numbered]], None]
+JobTaker = Callable[[Sequence[Numbered]], None]
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Outbox:
 
     def __init__(self, sock: socket) -> None:
         self._sock = sock
-        self._hand_over: HandOver | None = None
+        self._hand_over: JobTaker | None = None
         self._notes: deque[_Note] = deque()
         self._writing = threading.Lock()
         self._rest = memoryview(b"")
@@ -51,7 +51,7 @@ class Outbox:
         self._is_writer_awake = False
         self._has_writer = False
 
-    def hand_to(self, hand_over: HandOver) -> None:
+    def hand_to(self, hand_over: JobTaker) -> None:
         """Set the taker of jobs whose start has been reported; it must not block."""
         self._hand_over = hand_over
 

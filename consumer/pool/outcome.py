@@ -12,8 +12,8 @@ from typing import NamedTuple
 from consumer.handlers.declaration import EffectKind, Handler, OnError
 from consumer.handlers.error_classes import is_retryable, is_retryable_code
 from consumer.handlers.errors import CODE, InDoubt, Rejected
-from consumer.handlers.query_result import Answer, Happened, Voided
-from feedback.foreign import attribute_of, class_name, plain, qualified_name, text_of
+from consumer.handlers.query_result import Happened, QueryResult, Voided
+from feedback.foreign import attribute_of, class_name, plain_text, qualified_name, text_of
 from feedback.status import State
 
 HANDLER_ERROR = "HANDLER_ERROR"
@@ -33,7 +33,7 @@ _UNFIT_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
-class Raised(NamedTuple):
+class RaisedError(NamedTuple):
     """The error of a handler, for its dead letter.
 
     Args:
@@ -71,7 +71,7 @@ class Outcome:
     stale: bool = False
     voided: bool = False
     unbegun: bool = False
-    raised: Raised | None = None
+    raised: RaisedError | None = None
 
 
 STALE = Outcome(State.FAILED, message="the claim was no longer ours", stale=True)
@@ -112,7 +112,7 @@ def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool)
         handler: its declaration.
         effect_granted: whether a marked handler had entered its effect.
     """
-    told = declared(error, handler=handler)
+    told = declared_outcome(error, handler=handler)
     if told is not None:
         return told
     message = describe(error)
@@ -125,7 +125,7 @@ def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool)
     return Outcome(State.FAILED, code=HANDLER_ERROR, message=message)
 
 
-def declared(error: BaseException, *, handler: Handler) -> Outcome | None:
+def declared_outcome(error: BaseException, *, handler: Handler) -> Outcome | None:
     """Return how a run ended that raised a declared error; None when it is not declared.
 
     Args:
@@ -153,15 +153,15 @@ def _declared(error: BaseException, handler: Handler) -> Outcome | None:
 def _code_of(error: Rejected) -> str:
     # A subclass need not have called our __init__, which checks it.
     code = attribute_of(error, "code")
-    is_code = isinstance(code, str) and CODE.fullmatch(plain(code))
-    return plain(code) if is_code else REJECTED
+    is_code = isinstance(code, str) and CODE.fullmatch(plain_text(code))
+    return plain_text(code) if is_code else REJECTED
 
 
 def _message_of(error: Rejected | InDoubt) -> str:
     return one_line(attribute_of(error, "message") or "")
 
 
-def judge_answer(answer: Answer, *, max_result_bytes: int) -> Outcome:
+def judge_answer(answer: QueryResult, *, max_result_bytes: int) -> Outcome:
     """Return how a run in doubt ended, by the counterparty's answer.
 
     Args:
@@ -189,7 +189,7 @@ def refuse_unstarted(value: object) -> None:
         raise TypeError(f"the function returned a {kind} that never ran: use async def, or return")
 
 
-def raised_by(error: BaseException) -> Raised:
+def raised_by(error: BaseException) -> RaisedError:
     """Return class and stack of an exception."""
     name = qualified_name(error)
     try:
@@ -197,7 +197,7 @@ def raised_by(error: BaseException) -> Raised:
     except BaseException:  # the user's own classes are asked for their text
         stack = ""
     end = stack.encode("utf-8", "replace")[-STACK_LIMIT_BYTES:].decode("utf-8", "ignore")
-    return Raised(_UNFIT.sub(" ", name[:CLASS_LIMIT]), _UNFIT_IN_LINES.sub(" ", end))
+    return RaisedError(_UNFIT.sub(" ", name[:CLASS_LIMIT]), _UNFIT_IN_LINES.sub(" ", end))
 
 
 def describe(error: BaseException) -> str:

@@ -18,7 +18,7 @@ _BURIAL_LIMIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class PoolLoad:
     """How full the pool is, and how many children it has had to replace, by every `RespawnReason`.
 
     Attributes:
@@ -54,7 +54,7 @@ class Pool:
         return sum(child.free for child in self._supervisor.children)
 
     @property
-    def load(self) -> Load:
+    def load(self) -> PoolLoad:
         """The figures of the pool that a page shows."""
         children = self._supervisor.children
         now_s = monotonic_s()
@@ -63,7 +63,7 @@ class Pool:
             for one in children
             if one.is_serving and one.handover.is_late
         ]
-        return Load(
+        return PoolLoad(
             ready=sum(child.is_serving for child in children),
             busy=sum(child.jobs.running for child in children),
             replaced=self._supervisor.replaced,

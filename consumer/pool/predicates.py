@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from consumer.handlers.checks.collapse import is_coroutine
 from consumer.handlers.declaration import Handler
 from consumer.handlers.request import Request
-from consumer.pool.job import Job, request_of
+from consumer.pool.job import Job, request_of_job
 from consumer.pool.outcome import (
     HANDLER_ERROR,
     Outcome,
-    declared,
+    declared_outcome,
     judge_error,
     raised_by,
     refuse_unstarted,
@@ -67,12 +67,12 @@ async def refusal_coroutine(job: Job, handler: Handler, *, group: str) -> Outcom
 
 def _request(job: Job, handler: Handler, group: str, connection: Connection | None) -> Request:
     # Without a gate: it decides, and does not act.
-    return request_of(job, handler, group=group, connection=connection)
+    return request_of_job(job, handler, group=group, connection=connection)
 
 
 def _failed(error: BaseException, *, job: Job, handler: Handler) -> Outcome:
     """Return the failure of a request whose handler was not called."""
-    told = declared(error, handler=handler)
+    told = declared_outcome(error, handler=handler)
     if told is None:
         _log.raised(
             "collapse.raised",

@@ -8,7 +8,7 @@ from consumer.handlers.declaration import Handler
 from consumer.handlers.query_result import Unknown, understand
 from consumer.handlers.registry import HandlerRegistry
 from consumer.handlers.request import Request
-from consumer.pool.job import Job, PoolSettings, request_of
+from consumer.pool.job import Job, PoolSettings, request_of_job
 from consumer.pool.outcome import Outcome, judge_answer, refuse_unstarted
 from feedback.foreign import class_name
 from feedback.logs import EventLog
@@ -59,7 +59,7 @@ class Queries:
             return self._judge(_raised(error, job=job, handler=handler))
 
     def _request(self, job: Job, handler: Handler) -> Request:
-        return request_of(job, handler, group=self._settings.group)
+        return request_of_job(job, handler, group=self._settings.group)
 
     def _judge(self, value: object) -> Outcome:
         return judge_answer(understand(value), max_result_bytes=self._settings.max_result_bytes)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.effect_gate import EffectGate
 from consumer.handlers.registry import HandlerRegistry
-from consumer.pool.blocking_retries import Tries
+from consumer.pool.blocking_retries import BlockingRetries
 from consumer.pool.effects import Effects
-from consumer.pool.job import Job, PoolSettings, request_of
+from consumer.pool.job import Job, PoolSettings, request_of_job
 from consumer.pool.outcome import (
     HANDLER_ERROR,
     JOURNAL_UNAVAILABLE,
     STALE,
     Outcome,
-    declared,
+    declared_outcome,
     judge_error,
     judge_return,
     raised_by,
@@ -83,7 +83,7 @@ class Runs:
         handler = self._registry.for_topic(job.topic)
         if handler is None:
             return _without_handler(job)
-        tries = Tries(handler, job.deadline_at)
+        tries = BlockingRetries(handler, job.deadline_at)
         while True:
             outcome = self._try(number, job, handler)
             pause_s = tries.pause_s() if _may_try_again(outcome) else None
@@ -102,7 +102,7 @@ class Runs:
         handler = self._registry.for_topic(job.topic)
         if handler is None:
             return _without_handler(job)
-        tries = Tries(handler, job.deadline_at)
+        tries = BlockingRetries(handler, job.deadline_at)
         while True:
             outcome = await self._await_once(number, job, handler)
             pause_s = tries.pause_s() if _may_try_again(outcome) else None
@@ -126,7 +126,7 @@ class Runs:
         if refused is not None:
             return refused
         gate = self._gate(number, job, handler)
-        request = request_of(job, handler, group=self._settings.group, gate=gate)
+        request = request_of_job(job, handler, group=self._settings.group, gate=gate)
         try:
             value = await handler.function(request)
             return self._returned(value, gate)
@@ -144,7 +144,7 @@ class Runs:
         if refused is not None:
             return refused
         gate = self._gate(number, job, handler)
-        request = request_of(job, handler, group=group, gate=gate, connection=connection)
+        request = request_of_job(job, handler, group=group, gate=gate, connection=connection)
         try:
             value = handler.function(request)
             if value is not None:
@@ -182,7 +182,7 @@ def _raised(
 ) -> Outcome:
     if gate is not None and gate.refused:
         return STALE
-    if declared(error, handler=handler) is None:
+    if declared_outcome(error, handler=handler) is None:
         _log.raised(
             "handler.raised",
             error,

@@ -165,8 +165,8 @@ class Supervisor:
         self._catch_up(child)
         if child.is_doomed:
             return
-        reason = memory.in_words(used_bytes, limit_bytes)
-        verdict = memory.judge(used_bytes, limit_bytes, can_wait=child.is_idle)
+        reason = memory.limit_words(used_bytes, limit_bytes)
+        verdict = memory.memory_verdict(used_bytes, limit_bytes, can_wait=child.is_idle)
         if verdict is MemoryVerdict.KILL:
             self.doom(child, f"killed, because it was {reason}", RespawnReason.MEMORY)
         elif verdict is MemoryVerdict.RETIRE and child.is_serving:

@@ -12,9 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from consumer.pool.frames import Frame, MalformedFrame, encode
+from consumer.pool.frames import Frame, MalformedFrame, encode_frame
 from consumer.pool.job import Job, PoolSettings
-from consumer.pool.outcome import CLASS_LIMIT, MESSAGE_LIMIT, STACK_LIMIT_BYTES, Outcome, Raised
+from consumer.pool.outcome import (
+    CLASS_LIMIT,
+    MESSAGE_LIMIT,
+    STACK_LIMIT_BYTES,
+    Outcome,
+    RaisedError,
+)
 from feedback.status import State
 
 Numbered = tuple[int, Job]
@@ -60,7 +66,7 @@ def pack_jobs(jobs: Iterable[Numbered]) -> bytes:
                 row.append(len(value))
                 parts.append(value)
         rows.append(row)
-    return encode({"jobs": rows}, b"".join(parts))
+    return encode_frame({"jobs": rows}, b"".join(parts))
 
 
 def unpack_jobs(frame: Frame) -> list[Numbered]:
@@ -88,27 +94,27 @@ def unpack_jobs(frame: Frame) -> list[Numbered]:
 
 def pack_answer(number: int, *, granted: bool) -> bytes:
     """Return the frame that answers a run that waits at its effect."""
-    return encode({"effect": [number, granted]})
+    return encode_frame({"effect": [number, granted]})
 
 
 def pack_log_level(level: str) -> bytes:
     """Return the frame that changes the level of a child's logs."""
-    return encode({"log_level": level})
+    return encode_frame({"log_level": level})
 
 
 def pack_stop() -> bytes:
     """Return the frame that asks an idle child to end."""
-    return encode({"stop": True})
+    return encode_frame({"stop": True})
 
 
 def pack_ready(declarations: str) -> bytes:
     """Return the frame of a child that takes work from now on, and has declared this."""
-    return encode({"ready": True, "declarations": declarations})
+    return encode_frame({"ready": True, "declarations": declarations})
 
 
 def pack_failure(reason: str) -> bytes:
     """Return the frame of a child that cannot take work."""
-    return encode({"failed": reason})
+    return encode_frame({"failed": reason})
 
 
 def pack_report(
@@ -124,9 +130,11 @@ def pack_report(
     if asked:
         header["asked"] = asked
     if not finished:
-        return encode(header)
+        return encode_frame(header)
     header["finished"] = [_row(number, outcome) for number, outcome in finished]
-    return encode(header, "".join([o.result for _, o in finished if o.result]).encode("ascii"))
+    return encode_frame(
+        header, "".join([o.result for _, o in finished if o.result]).encode("ascii")
+    )
 
 
 def unpack_report(frame: Frame) -> Report:
@@ -192,11 +200,11 @@ def _finished(rows: Any, tail: bytes) -> tuple[list[tuple[int, Outcome]], int]:
     return finished, start
 
 
-def _raised(texts: list[Any]) -> Raised:
+def _raised(texts: list[Any]) -> RaisedError:
     error_class, stack = texts
     if not (isinstance(error_class, str) and isinstance(stack, str)):
         raise MalformedFrame("a text that is none")
-    return Raised(error_class[:CLASS_LIMIT], stack[-STACK_LIMIT_BYTES:])
+    return RaisedError(error_class[:CLASS_LIMIT], stack[-STACK_LIMIT_BYTES:])
 
 
 def _numbers(value: Any) -> list[int]:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from consumer.journal import JournalUnavailable, Row
-from consumer.journal.losses.republish import Republication, RestoreCursor, Turn
+from consumer.journal.losses.republish import Republication, RestoreCursor, WhoseTurn
 from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import RedisUnavailable
@@ -148,8 +148,8 @@ class StatusRestore:
     def _serve(self, run_id: str) -> bool:
         """Return whether the endings are told again, by us or by another worker."""
         turn = self._republication.take_turn(run_id)
-        if turn is not Turn.MINE:
-            return turn is Turn.DONE
+        if turn is not WhoseTurn.MINE:
+            return turn is WhoseTurn.DONE
         count = self._tell_endings(run_id)
         self._republication.end_turn(None if count is None else run_id)
         if count is not None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from consumer.features.pausing.paused import GUARD, Paused
+from consumer.features.pausing.paused import GUARD, PausedTopic
 from consumer.ops.health.doubts import OpenDoubts
 from consumer.ops.health.exposed import ExposedMetrics
 from consumer.ops.health.gauges import Gauges
@@ -113,7 +113,7 @@ _BUSY = Vitals(
     untold=1,
     is_draining=False,
     lease_left_s=1.0,
-    paused=(Paused(topic="payments", reason="an outage", since=0, by=GUARD),),
+    paused=(PausedTopic(topic="payments", reason="an outage", since=0, by=GUARD),),
     order_held={"payments": 1},
     lag={"payments": 1},
     doubts=(OpenDoubts("payments", 1, 1.0),),

@@ -32,7 +32,7 @@ OF_A_GROUP = ("kafka.group",)
 # Faults of files that a person mends: rights, a file system that is read-only or full.
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 class _OutputClosed(Exception):
@@ -149,7 +149,7 @@ def _failed(error: Exception) -> ExitCode:
     return code
 
 
-def config_option(command: Command) -> Command:
+def config_option(command: CommandT) -> CommandT:
     """Add `--config FILE` to a command."""
     return click.option(
         "--config",
@@ -159,14 +159,14 @@ def config_option(command: Command) -> Command:
     )(command)
 
 
-def json_option(command: Command) -> Command:
+def json_option(command: CommandT) -> CommandT:
     """Add `--json` to a command that prints data."""
     return click.option("--json", "as_json", is_flag=True, help="Print data as JSON lines.")(
         command
     )
 
 
-def log_level_option(command: Command) -> Command:
+def log_level_option(command: CommandT) -> CommandT:
     """Add `--log-level LEVEL`, in either case, to a command that works for long.
 
     A unit of systemd sets it by `ONCEWARD_LOG_LEVEL`, and the option counts more.

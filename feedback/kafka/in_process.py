@@ -20,7 +20,7 @@ def engine_at(bootstrap_servers: str) -> Engine | None:
 
 
 @contextmanager
-def opened(bootstrap_servers: str, engine: Engine) -> Iterator[None]:
+def engine_opened_at(bootstrap_servers: str, engine: Engine) -> Iterator[None]:
     """Give this engine to each connection with this address, for the length of the block."""
     _OPENED[bootstrap_servers] = engine
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from feedback.kafka.values import Away, Partition
+from feedback.kafka.values import BrokersAway, Partition
 from feedback.records.envelope import Record
 
 # Less than a session: a member that delays a rebalance longer is removed from the group.
@@ -53,7 +53,7 @@ class GroupMember(Protocol):
     def is_stable(self) -> bool:
         """Whether the group is stable with this member in it, as of the last poll."""
 
-    def why_away(self, *, since_s: float) -> Away:
+    def why_away(self, *, since_s: float) -> BrokersAway:
         """Return why no connection was made since a monotonic time."""
 
     def assigned(self) -> frozenset[Partition]:

@@ -24,7 +24,7 @@ RETRY_S = 15.0
 QUIET_S = 5.0
 
 
-class SetAside:
+class PartitionQuarantine:
     """Knows partitions that are left out, and those being tried again. Belongs to one thread.
 
     Logs `partition.failed` once, however often it fails again, and `partition.back`.

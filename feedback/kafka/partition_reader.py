@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from feedback.kafka.values import Away, Partition
+from feedback.kafka.values import BrokersAway, Partition
 from feedback.records.envelope import Record
 
 
@@ -55,7 +55,7 @@ class PartitionReader(Protocol):
     def end(self, partition: Partition) -> int | None:
         """Return a partition's end by its leader's last answer since `assign`; None without one."""
 
-    def why_away(self, *, since_s: float) -> Away:
+    def why_away(self, *, since_s: float) -> BrokersAway:
         """Return why no connection was made since a monotonic time."""
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 # A stretch of offsets: the first, and the one behind the last.
-OffsetSpan = tuple[int, int]
+SilentOffsets = tuple[int, int]
 
 
 class RightsProbe(Protocol):
@@ -34,7 +34,7 @@ class RightsProbe(Protocol):
 class SilenceProbe(Protocol):
     """Finds the offsets of a partition that hold no records. Belongs to one thread."""
 
-    def silent(self, topic: str, partition: int, first: int, after: int) -> list[OffsetSpan]:
+    def silent(self, topic: str, partition: int, first: int, after: int) -> list[SilentOffsets]:
         """Return the stretches of offsets that hold no committed records, in order.
 
         Args:

@@ -50,7 +50,7 @@ class Safety(Protocol):
         """
 
 
-def require_safe(safety: Safety | None, topic: str, until_s: float) -> None:
+def require_safe_topic(safety: Safety | None, topic: str, until_s: float) -> None:
     """Return if a topic keeps acknowledged records, or nobody asks for that.
 
     Args:

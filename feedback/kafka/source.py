@@ -14,7 +14,7 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.engines import engine_of
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
 from feedback.kafka.member import PartitionOwner
-from feedback.kafka.partition_quarantine import SetAside
+from feedback.kafka.partition_quarantine import PartitionQuarantine
 from feedback.kafka.values import Partition, ReadOn
 from feedback.logs import EventLog
 from feedback.observer import Observer, observed
@@ -75,7 +75,7 @@ class KafkaSource:
         self._is_member = False
         self._gone: set[str] = set()
         self._partitions: dict[str, int] = {}
-        self._aside = SetAside()
+        self._aside = PartitionQuarantine()
         self._refusals: tuple[str, ...] = ()
         self._refused: dict[str, str] = {}
         self._revoked: set[Partition] = set()

@@ -12,7 +12,7 @@ Partition = tuple[str, int]
 Place = tuple[str, int, int]
 
 
-class Away(NamedTuple):
+class BrokersAway(NamedTuple):
     """Why no broker could be reached.
 
     Attributes:

@@ -83,7 +83,7 @@ class SchemaFile:
         return f"value does not match {self.path.name}: {', '.join(faults)}"
 
 
-def fault_of(
+def value_fault(
     value: bytes | None, *, model: type | None = None, schema: SchemaFile | None = None
 ) -> str | None:
     """Return the fault of a value, without the value; None for a valid one.

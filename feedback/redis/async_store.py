@@ -22,7 +22,7 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.redis.async_sockets import async_connection_class
 from feedback.redis.logins import log_in_by_file
 from feedback.redis.memory import LOOK, RedisMemory, decode_look
-from feedback.redis.request_coalescing import GROUP, Grouped
+from feedback.redis.request_coalescing import GROUP, CoalescedCalls
 from feedback.redis.server import RedisSettings, guarded, replies_of
 from feedback.redis.status_script import FORGET, PLACE, SCRIPT, UNPLACED
 from feedback.redis.store_calls import StoreCalls, holders_of
@@ -90,13 +90,13 @@ class AsyncStatusStore(StoreCalls):
             for (write, _), answer in zip(items, answers, strict=True):
                 unheard(write, answer)
 
-        self._writing = Grouped(
+        self._writing = CoalescedCalls(
             self._write_with_looks,
             size_of=lambda one: one[0].size_bytes,
             limit_s=limit_s,
             unheard=tell,
         )
-        self._reading = Grouped(self._read_many, size_of=len, limit_s=limit_s)
+        self._reading = CoalescedCalls(self._read_many, size_of=len, limit_s=limit_s)
 
     async def write(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None

@@ -98,7 +98,7 @@ return found
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenRequests:
     """Due requests that are this resender's until the lease ends.
 
     Attributes:
@@ -147,7 +147,7 @@ class Deadlines:
         self._hasten = self._redis.register_script(_HASTEN)
         self._holders = self._redis.register_script(_HOLDERS)
 
-    def take(self, limit: int, *, lease_s: float) -> Taken:
+    def take(self, limit: int, *, lease_s: float) -> TakenRequests:
         """Lease at most `limit` requests that are due, the longest overdue first.
 
         Args:
@@ -164,9 +164,13 @@ class Deadlines:
             if strays:
                 self._redis.zrem(self._key, *strays)
         again = frozenset(_divide(unfinished)[0])
-        return Taken(int(now), lease.decode(), request_ids, again, len(strays), run_id.decode())
+        return TakenRequests(
+            int(now), lease.decode(), request_ids, again, len(strays), run_id.decode()
+        )
 
-    def settle(self, taken: Taken, looks_s: Mapping[str, float], *, fixed: bool = False) -> None:
+    def settle(
+        self, taken: TakenRequests, looks_s: Mapping[str, float], *, fixed: bool = False
+    ) -> None:
         """Set the next checks of requests whose lease is still ours; leave the others alone.
 
         Args:
@@ -184,7 +188,7 @@ class Deadlines:
         with guarded():
             self._settle(keys=[self._key], args=[taken.lease, *pairs])
 
-    def remove(self, taken: Taken, request_ids: Sequence[str]) -> None:
+    def remove(self, taken: TakenRequests, request_ids: Sequence[str]) -> None:
         """Remove finished requests from the set.
 
         A request that was reopened meanwhile stays, and is due: its writer found it in the set, and

@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 from feedback.errors import RedisRefused, RedisUnavailable
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+ItemT = TypeVar("ItemT")
+AnswerT = TypeVar("AnswerT")
 
 # One call has at most so many items, unless a caller asks for more; and so many calls are under
 # way.
@@ -26,15 +26,15 @@ AT_A_TIME = 4
 
 
 @dataclass(slots=True, eq=False)
-class _Asked(Generic[Item, Answer]):
-    items: Sequence[Item]
+class _Asked(Generic[ItemT, AnswerT]):
+    items: Sequence[ItemT]
     size_bytes: int
-    answers: asyncio.Future[list[Answer]]
+    answers: asyncio.Future[list[AnswerT]]
     has_begun: bool = False
     is_left: bool = False
 
 
-class Grouped(Generic[Item, Answer]):
+class CoalescedCalls(Generic[ItemT, AnswerT]):
     """One call for the items of many callers. Belongs to one loop.
 
     Args:
@@ -47,20 +47,20 @@ class Grouped(Generic[Item, Answer]):
 
     def __init__(
         self,
-        call: Callable[[Sequence[Item]], Awaitable[list[Answer]]],
+        call: Callable[[Sequence[ItemT]], Awaitable[list[AnswerT]]],
         *,
-        size_of: Callable[[Item], int],
+        size_of: Callable[[ItemT], int],
         limit_s: float,
-        unheard: Callable[[Sequence[Item], list[Answer]], None] = lambda items, answers: None,
+        unheard: Callable[[Sequence[ItemT], list[AnswerT]], None] = lambda items, answers: None,
     ) -> None:
         self._call = call
         self._size_of = size_of
         self._limit_s = limit_s
         self._unheard = unheard
-        self._waiting: deque[_Asked[Item, Answer]] = deque()
+        self._waiting: deque[_Asked[ItemT, AnswerT]] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def __call__(self, items: Sequence[Item]) -> list[Answer]:
+    async def __call__(self, items: Sequence[ItemT]) -> list[AnswerT]:
         """Return the answers to these items.
 
         A cancelled task takes nothing back that is under way; see `settled`.
@@ -69,7 +69,7 @@ class Grouped(Generic[Item, Answer]):
             RedisUnavailable: there was no answer within the limit.
             Exception: the error of the call that carried them.
         """
-        asked = _Asked[Item, Answer](
+        asked = _Asked[ItemT, AnswerT](
             items, sum(map(self._size_of, items)), asyncio.get_running_loop().create_future()
         )
         self._waiting.append(asked)
@@ -103,8 +103,8 @@ class Grouped(Generic[Item, Answer]):
             # In the same turn in which nothing was left: a later caller begins a call anew.
             self._under_way -= {asyncio.current_task()}
 
-    def _next(self) -> list[_Asked[Item, Answer]]:
-        group: list[_Asked[Item, Answer]] = []
+    def _next(self) -> list[_Asked[ItemT, AnswerT]]:
+        group: list[_Asked[ItemT, AnswerT]] = []
         room, room_bytes = GROUP, GROUP_BYTES
         while self._waiting:
             first = self._waiting[0]
@@ -119,7 +119,7 @@ class Grouped(Generic[Item, Answer]):
         return group
 
     async def _answer(
-        self, group: Sequence[_Asked[Item, Answer]], *, reached: bool = False
+        self, group: Sequence[_Asked[ItemT, AnswerT]], *, reached: bool = False
     ) -> None:
         try:
             found = await self._call([item for asked in group for item in asked.items])
@@ -150,7 +150,7 @@ def _as_reached(error: Exception) -> Exception:
     return RedisUnavailable(str(error)).because(error.fault)
 
 
-def _fail(group: Sequence[_Asked[Item, Answer]], error: Exception) -> None:
+def _fail(group: Sequence[_Asked[ItemT, AnswerT]], error: Exception) -> None:
     for asked in group:
         if not asked.answers.done():
             asked.answers.set_exception(error)

@@ -14,7 +14,7 @@ BATCH = 256
 BATCH_BYTES = 4_000_000
 
 
-class Reads(Protocol):
+class StatusReads(Protocol):
     """Reads statuses, in the order of the ids."""
 
     def read_many(self, request_ids: Sequence[str]) -> list[Status]: ...
@@ -64,7 +64,7 @@ def write_apart(
 
 
 def read_apart(
-    statuses: Reads, request_ids: Sequence[str], unreadable: list[str]
+    statuses: StatusReads, request_ids: Sequence[str], unreadable: list[str]
 ) -> Iterator[Status]:
     """Yield the valid statuses; other values are left out.
 

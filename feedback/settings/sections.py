@@ -36,7 +36,7 @@ Strategy = Annotated[str, Field(pattern=r"^(keep|stop|drop|none)$")]
 
 
 # How a request may end for good; a doubt ends when it is resolved.
-Outcome = Literal["SUCCEEDED", "FAILED", "EXPIRED", "SKIPPED"]
+OutcomeState = Literal["SUCCEEDED", "FAILED", "EXPIRED", "SKIPPED"]
 # A hundred years: no doubt may lose its status before a person has looked at it.
 DOUBT_TTL_S = 3_155_760_000.0
 
@@ -146,7 +146,7 @@ class RedisSection(Section):
     # The URL may hold a password, so `repr` leaves it out.
     url: str = Field("redis://127.0.0.1:6379/0", repr=False)
     status_ttl_s: Seconds = 604_800.0
-    outcome_ttl_s: dict[Outcome, Seconds] = Field(default_factory=dict)
+    outcome_ttl_s: dict[OutcomeState, Seconds] = Field(default_factory=dict)
     heartbeat_ttl_s: Seconds = 5.0
     timeout_s: Seconds = 2.0
     password_file: str | None = None

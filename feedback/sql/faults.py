@@ -44,7 +44,7 @@ class FaultKind(StrEnum):
     NO_TABLE = "no_table"
 
 
-class Fault(NamedTuple):
+class SqlFault(NamedTuple):
     """A driver's error: its kind, and one line that holds no data.
 
     Args:
@@ -56,7 +56,7 @@ class Fault(NamedTuple):
     security: SecurityFault | None = None
 
 
-def sort(error: DBAPIError, section: str) -> Fault | None:
+def sort(error: DBAPIError, section: str) -> SqlFault | None:
     """Return the kind of an error, with a reason; None when it is a fault of this program.
 
     Args:
@@ -68,48 +68,48 @@ def sort(error: DBAPIError, section: str) -> Fault | None:
     return _of_sqlite(error.orig) if isinstance(error.orig, sqlite3.Error) else _of_postgres(error)
 
 
-def _of_refusal(error: DBAPIError, section: str) -> Fault | None:
+def _of_refusal(error: DBAPIError, section: str) -> SqlFault | None:
     why: SecurityFault | None = getattr(error.orig, "onceward_fault", None)
     if getattr(error.orig, "sqlstate", None) == NO_PRIVILEGE:
         why = of_statement(str(error.orig), error.statement or "", of_database(section))
-    return None if why is None else Fault(FaultKind.AWAY, why.said, why)
+    return None if why is None else SqlFault(FaultKind.AWAY, why.said, why)
 
 
-def _of_sqlite(error: sqlite3.Error) -> Fault | None:
+def _of_sqlite(error: sqlite3.Error) -> SqlFault | None:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # raised by the driver itself, not by SQLite
-        return Fault(FaultKind.AWAY, type(error).__name__) if _is_closed(error) else None
+        return SqlFault(FaultKind.AWAY, type(error).__name__) if _is_closed(error) else None
     primary = code & _SQLITE_ERROR_MASK
     if primary in _SQLITE_REFUSED:
-        return Fault(FaultKind.REFUSED, f"{type(error).__name__} {error.sqlite_errorname}")
+        return SqlFault(FaultKind.REFUSED, f"{type(error).__name__} {error.sqlite_errorname}")
     if primary != sqlite3.SQLITE_ERROR:
-        return Fault(FaultKind.AWAY, f"{one_line(error)}, {error.sqlite_errorname}")
-    return Fault(FaultKind.NO_TABLE, "no such table") if "no such table" in str(error) else None
+        return SqlFault(FaultKind.AWAY, f"{first_line(error)}, {error.sqlite_errorname}")
+    return SqlFault(FaultKind.NO_TABLE, "no such table") if "no such table" in str(error) else None
 
 
 def _is_closed(error: sqlite3.Error) -> bool:
     return isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error)
 
 
-def _of_postgres(error: DBAPIError) -> Fault | None:
+def _of_postgres(error: DBAPIError) -> SqlFault | None:
     name = type(error.orig).__name__
     state: str | None = getattr(error.orig, "sqlstate", None)
     if state is None:  # not from the server: connecting failed, or the connection broke
         if error.connection_invalidated or name in ("OperationalError", "ConnectionTimeout"):
-            return Fault(FaultKind.AWAY, f"{name}: {one_line(error.orig)}")
-        return Fault(FaultKind.REFUSED, name) if name == "DataError" else None
+            return SqlFault(FaultKind.AWAY, f"{name}: {first_line(error.orig)}")
+        return SqlFault(FaultKind.REFUSED, name) if name == "DataError" else None
     if state[:2] in _REFUSED_CLASSES:
-        return Fault(FaultKind.REFUSED, f"{name} {state}")
+        return SqlFault(FaultKind.REFUSED, f"{name} {state}")
     if state in _CONTENDED:
-        return Fault(FaultKind.CONTENDED, f"{name} {state}")
+        return SqlFault(FaultKind.CONTENDED, f"{name} {state}")
     if state in _NO_TABLE:
-        return Fault(FaultKind.NO_TABLE, f"{name} {state}")
+        return SqlFault(FaultKind.NO_TABLE, f"{name} {state}")
     if state[:2] in _PROGRAM_CLASSES:
         return None
-    return Fault(FaultKind.AWAY, f"{name} {state}")
+    return SqlFault(FaultKind.AWAY, f"{name} {state}")
 
 
-def one_line(error: BaseException | None) -> str:
+def first_line(error: BaseException | None) -> str:
     """Return the first line of an error's text; only for errors without a request's data."""
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__

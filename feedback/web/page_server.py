@@ -32,7 +32,7 @@ STOP_CHECK_S = 0.1
 READING = ("GET", "HEAD")
 
 
-class Answer(NamedTuple):
+class PageAnswer(NamedTuple):
     """The answer of a page."""
 
     status: HTTPStatus
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-Pages = Mapping[str, Callable[[], Answer]]
+Pages = Mapping[str, Callable[[], PageAnswer]]
 
 
 class PageServer:

@@ -16,7 +16,7 @@ from feedback.kafka.admin import administrator
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
-from onceward.dev.claims import claimed, lock_of
+from onceward.dev.claims import held_lock, lock_of
 from onceward.servers.jars import fetch_jars, jars_folder
 from onceward.servers.kafka import SOON_MISSED, Broker, new_cluster_id
 from onceward.servers.keeper import Keeper
@@ -77,7 +77,7 @@ def provide(
     require(name for place in missing for name in place.programs)
     _fetch_broker(missing, say)
     for place in missing:
-        ends.enter_context(claimed(lock_of(place.address), subject=place.address))
+        ends.enter_context(held_lock(lock_of(place.address), subject=place.address))
     keeper = ends.enter_context(Keeper())
     for place in missing:
         _start(keeper, place, folder)
@@ -126,7 +126,7 @@ def _is_running(place: DevServer, *, shares: bool) -> bool:
             "start that server, or name another address"
         ) from error
     if place.address and not shares:
-        with claimed(lock_of(place.address), subject=place.address, shared=True):
+        with held_lock(lock_of(place.address), subject=place.address, shared=True):
             pass  # of no other session, which would end it
     return True
 

@@ -31,7 +31,7 @@ def lock_of(address: str) -> Path:
 
 
 @contextmanager
-def claimed(path: Path, *, subject: str, shared: bool = False) -> Iterator[None]:
+def held_lock(path: Path, *, subject: str, shared: bool = False) -> Iterator[None]:
     """Hold a lock within the block. It ends with this process, however that ends; only a process
     that is killed leaves the file behind.
 

@@ -16,10 +16,16 @@ from feedback.console.commands import config_option, file_of, log_level_option
 from feedback.errors import ExitCode
 from feedback.settings.settings import Settings, load
 from onceward.dev.backing import provide
-from onceward.dev.claims import DATA_FOLDER, claimed, make_data_folder
+from onceward.dev.claims import DATA_FOLDER, held_lock, make_data_folder
 from onceward.dev.dev_session import DevSession, SessionEnded, ended_by_signals
 from onceward.dev.output import OURS, say, show_if_read
-from onceward.dev.session_plan import SessionPlan, exports_of, first_send, module_of, plan_of
+from onceward.dev.session_plan import (
+    SessionPlan,
+    exports_of,
+    first_send,
+    module_of,
+    session_plan_of,
+)
 
 
 @click.command()
@@ -66,7 +72,7 @@ def _run_all(
     file = file_of(config)
     settings = load(file)
     modules = [module_of(one, root=root) for one in handlers]
-    plan = plan_of(settings, modules, folder=root / DATA_FOLDER)
+    plan = session_plan_of(settings, modules, folder=root / DATA_FOLDER)
     _open(settings, root / DATA_FOLDER, ends)
     for url in dict.fromkeys((plan.journal_url, settings.registry.url)):
         if url:
@@ -85,7 +91,7 @@ def _run_all(
 def _open(settings: Settings, folder: Path, ends: ExitStack) -> None:
     """Make the folder and the servers, which end with `ends`; the folder is there to stay."""
     make_data_folder(folder)
-    ends.enter_context(claimed(folder / "dev.lock", subject=str(folder)))
+    ends.enter_context(held_lock(folder / "dev.lock", subject=str(folder)))
     provide(settings, folder, ends=ends, say=say)
 
 

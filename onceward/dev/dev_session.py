@@ -14,17 +14,17 @@ from typing import Any, NoReturn
 from feedback.clock import monotonic_s
 from feedback.errors import ExitCode
 from onceward.dev.member import Member
-from onceward.dev.output import say, show, show_if_read
+from onceward.dev.output import say, show_if_read, show_line
 
 # Nothing in them is the user's own code.
 LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages"})
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
 # Of each file, the time of its last change in ns and its size.
-Snapshot = dict[str, tuple[int, int]]
+FileTimes = dict[str, tuple[int, int]]
 
 
-def snapshot(root: Path, *others: Path) -> Snapshot:
+def snapshot(root: Path, *others: Path) -> FileTimes:
     """Return the state of each Python file below `root`, and of other files that are there."""
     found = {}
     for path in [*_python_files(root), *map(str, others)]:
@@ -36,7 +36,7 @@ def snapshot(root: Path, *others: Path) -> Snapshot:
     return found
 
 
-def changed(before: Snapshot, now: Snapshot) -> list[str]:
+def changed(before: FileTimes, now: FileTimes) -> list[str]:
     """Return the files that changed, came or went.
 
     >>> changed({"a.py": (1, 5), "b.py": (1, 5)}, {"a.py": (2, 5), "c.py": (2, 1)})
@@ -129,7 +129,7 @@ class DevSession:
         # Monotonic times at which a member that has ended starts again.
         self._due_s: dict[str, float] = {}
         self._selector = selectors.DefaultSelector()
-        self._show = show
+        self._show = show_line
 
     def run(self) -> NoReturn:
         """Start the members and look after them; only an exception ends it."""

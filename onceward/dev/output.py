@@ -18,10 +18,10 @@ _ALARMS = (
 )
 
 
-def line_of(name: str, text: str) -> str:
+def output_line(name: str, text: str) -> str:
     r"""Return a line of a process as it is shown; characters that control a terminal are escaped.
 
-    >>> click.unstyle(line_of("worker", "error: a\x1b[2Jb"))
+    >>> click.unstyle(output_line("worker", "error: a\x1b[2Jb"))
     'worker   | error: a\\x1b[2Jb'
     """
     colour = next((one for pattern, one in _ALARMS if pattern.search(text)), None)
@@ -29,17 +29,17 @@ def line_of(name: str, text: str) -> str:
     return prefix + click.style(printable(text, also="\t"), fg=colour)
 
 
-def show(name: str, text: str) -> None:
+def show_line(name: str, text: str) -> None:
     """Print a line of a process; without a terminal it has no colours."""
-    click.echo(line_of(name, text))
+    click.echo(output_line(name, text))
 
 
 def show_if_read(name: str, text: str) -> None:
     """Print a line, unless the terminal is closed or nobody reads the pipe any more."""
     with suppress(OSError):
-        show(name, text)
+        show_line(name, text)
 
 
 def say(text: str) -> None:
     """Print a line of the session itself."""
-    show(OURS, text)
+    show_line(OURS, text)

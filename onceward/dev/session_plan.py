@@ -34,7 +34,7 @@ class SessionPlan:
     own: Mapping[str, str]
 
 
-def plan_of(settings: Settings, modules: Sequence[str], *, folder: Path) -> SessionPlan:
+def session_plan_of(settings: Settings, modules: Sequence[str], *, folder: Path) -> SessionPlan:
     """Return the settings of a session: those that are named, and ours for the rest.
 
     Args:

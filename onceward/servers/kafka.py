@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from onceward.servers.jars import FEATURES, classes_file, features_file, jars_folder
-from onceward.servers.keeper import Command
+from onceward.servers.keeper import ServerCommand
 from onceward.servers.packages import program
 from onceward.servers.ports import HOST, free_port
 
@@ -77,7 +77,7 @@ class Broker:
         """Bootstrap server."""
         return self.advertised or f"{HOST}:{self.port}"
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Write the settings and format the data folder; return the command where a JVM must do it.
 
         It writes two files, of which one is the same for all brokers: see `classes`.
@@ -95,9 +95,9 @@ class Broker:
             options.append("--standalone")
         jvm = (FIRST_TIER, *_known_classes(), *JVM)
         argv = self._java(folder, jvm, "kafka.tools.StorageTool", *options)
-        return (Command(argv=argv, folder=folder, log=folder / "format.log"),)
+        return (ServerCommand(argv=argv, folder=folder, log=folder / "format.log"),)
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the broker's command."""
         classes = (f"-XX:ArchiveClassesAtExit={self.classes_to}",) if self.classes_to else ()
         jit = () if self.full_jit else (FIRST_TIER,)
@@ -106,7 +106,9 @@ class Broker:
         # Its data go with it. Members stopped together would even wait for a quorum that is gone.
         is_orderly = self.is_kept or self.classes_to is not None
         at_once = signal.SIGTERM if is_orderly and not self.voters else signal.SIGKILL
-        return Command(argv=argv, folder=folder, log=folder / "kafka.log", stop_signal=at_once)
+        return ServerCommand(
+            argv=argv, folder=folder, log=folder / "kafka.log", stop_signal=at_once
+        )
 
     def answers(self, folder: Path) -> bool:
         """Say whether it tells its cluster, this one, and has itself registered in it."""

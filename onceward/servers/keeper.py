@@ -21,7 +21,7 @@ CLOSE_LIMIT_S = keeper_process.STOP_LIMIT_S + keeper_process.REAP_LIMIT_S + 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ServerCommand:
     """A program the keeper runs: where, as whom, and which signal ends it.
 
     `stop_signal` ends it at once and cleanly enough when its data is thrown away with it;
@@ -78,7 +78,7 @@ class Keeper:
         """The keeper's own process id."""
         return self._process.pid
 
-    def start(self, command: Command) -> int:
+    def start(self, command: ServerCommand) -> int:
         """Start `command` and return its pid."""
         request = asdict(command) | {"folder": str(command.folder), "log": str(command.log)}
         del request["orderly_signal"]  # a caller that stops it in order sends that signal
@@ -93,7 +93,7 @@ class Keeper:
         """Stop one program with its stop signal, killed after `limit_s` seconds."""
         self._ask({"do": "stop", "pid": pid, "limit_s": limit_s})
 
-    def run(self, command: Command, *, timeout_s: float) -> None:
+    def run(self, command: ServerCommand, *, timeout_s: float) -> None:
         """Run `command` to its end.
 
         Raises:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from onceward.servers.errors import StackError, tail
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from onceward.servers.polling import eventually
 
 ATTEMPTS = 3
@@ -33,10 +33,10 @@ class Server(Protocol):
     def address(self) -> str:
         """The address that clients are told: host and port, or a URL."""
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Write the settings into `folder`, return the commands that must end before the start."""
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the command that is the server."""
 
     def answers(self, folder: Path) -> bool:
@@ -44,7 +44,7 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningServer:
     """A server that answered, and where its data and log lie."""
 
     server: Server
@@ -62,7 +62,7 @@ class Running:
         return self.server.address
 
 
-def launch(keeper: Keeper, choose: Callable[[], Server]) -> Running:
+def launch(keeper: Keeper, choose: Callable[[], Server]) -> RunningServer:
     """Start the server that `choose` returns, with new ports when one was taken meanwhile.
 
     Raises:
@@ -82,7 +82,7 @@ def launch(keeper: Keeper, choose: Callable[[], Server]) -> Running:
                 raise
 
 
-def launch_in(keeper: Keeper, server: Server, folder: Path) -> Running:
+def launch_in(keeper: Keeper, server: Server, folder: Path) -> RunningServer:
     """Start a server on a folder that is prepared, and return when it answers.
 
     Raises:
@@ -94,7 +94,7 @@ def launch_in(keeper: Keeper, server: Server, folder: Path) -> Running:
     except StackError:
         keeper.stop(pid)
         raise
-    return Running(server=server, folder=folder, pid=pid)
+    return RunningServer(server=server, folder=folder, pid=pid)
 
 
 def _await(keeper: Keeper, server: Server, folder: Path, pid: int) -> None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import redis
 
-from onceward.servers.keeper import Command
+from onceward.servers.keeper import ServerCommand
 from onceward.servers.packages import program
 from onceward.servers.ports import HOST, free_port
 
@@ -27,16 +27,16 @@ class Redis:
         """URL of its first database."""
         return f"redis://{HOST}:{self.port}/0"
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Nothing to prepare."""
         return ()
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the server's command; a stop has nothing to save."""
         appends = "yes" if self.keeps_data else "no"
         options = ("--bind", HOST, "--port", str(self.port), "--dir", str(folder))
         argv = (program("redis-server"), *options, "--appendonly", appends, "--save", "")
-        return Command(argv=argv, folder=folder, log=folder / "redis.log")
+        return ServerCommand(argv=argv, folder=folder, log=folder / "redis.log")
 
     def answers(self, folder: Path) -> bool:
         """Say whether it answers, and from this folder."""

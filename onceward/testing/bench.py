@@ -12,7 +12,7 @@ from consumer.handlers.delivery import Delivery, receive
 from consumer.intake.buffer import Buffer
 from consumer.journal import Journal, Row
 from consumer.journal.owed_rows import DeadLetterRows
-from consumer.journal.waiting import Cursor
+from consumer.journal.waiting import OwedCursor
 from consumer.loop.limits import Limits
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.worker import Worker
@@ -308,6 +308,6 @@ class Bench:
 def owes_letter(letters: DeadLetterRows, row: Row) -> bool:
     """Return whether a row waits for its dead letter."""
     found = letters.page(
-        Cursor(row.finished_at or 0), topics=[row.topic], limit=MANY, of_the_dead=True
+        OwedCursor(row.finished_at or 0), topics=[row.topic], limit=MANY, of_the_dead=True
     )
     return any(one.row.request_id == row.request_id for one in found)

@@ -19,7 +19,7 @@ from onceward.testing.bench import GROUP, WORKER, Bench
 from onceward.testing.bench_outcome import NotReal
 from onceward.testing.memory import memory_store
 from onceward.testing.real.switch import real_servers
-from onceward.testing.told import StatusRefused, told
+from onceward.testing.told import StatusRefused, told_write
 from producer_client.client.client import Client, schema_of
 from producer_client.client.wait_rules import AnyHandle, WaitedRequest, end_of
 from producer_client.sending.blocking_sends import BlockingSends
@@ -198,7 +198,7 @@ class MemoryClient(Client):
         Raises:
             StatusRefused: it was not sent, or the rule of statuses allows no such step.
         """
-        write = told(
+        write = told_write(
             self.status(request_id),
             state,
             result=result,

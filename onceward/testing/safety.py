@@ -27,7 +27,7 @@ class RanTwice(AssertionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DeathCase:
     """The deaths of the first sending's runs, and of the resend's.
 
     Attributes:
@@ -47,22 +47,22 @@ class Case:
         return f"after {', '.join(told)}" if told else "without a death"
 
 
-def cases(*, pauses: bool) -> Iterator[Case]:
+def cases(*, pauses: bool) -> Iterator[DeathCase]:
     """Yield a life without a death, each death alone, with a second one, and before a resend's.
 
     Args:
         pauses: whether to yield runs that wake up too late, as well.
     """
-    yield Case()
+    yield DeathCase()
     for point in DEATHS:
-        yield Case((point,))
-        yield Case((), (point,))
-        yield Case((point,), (point,))
-        yield from (Case((point, second)) for second in DEATHS)
-    yield Case((Point.AT_CALL,))
+        yield DeathCase((point,))
+        yield DeathCase((), (point,))
+        yield DeathCase((point,), (point,))
+        yield from (DeathCase((point, second)) for second in DEATHS)
+    yield DeathCase((Point.AT_CALL,))
     if pauses:
-        yield Case(paused=Point.BEFORE_EFFECT)
-        yield Case(paused=Point.AT_CALL)
+        yield DeathCase(paused=Point.BEFORE_EFFECT)
+        yield DeathCase(paused=Point.AT_CALL)
 
 
 def assert_safe(
@@ -95,7 +95,7 @@ def assert_safe(
         raise RanTwice("; ".join(faults))
 
 
-def _fault(bench: Bench, value: Value, effects: Counterparty, case: Case) -> str | None:
+def _fault(bench: Bench, value: Value, effects: Counterparty, case: DeathCase) -> str | None:
     effects.forget()
     before = {one: +one.acted for one in counterparties() if one is not effects}
     name = new_request_id()
@@ -107,7 +107,7 @@ def _fault(bench: Bench, value: Value, effects: Counterparty, case: Case) -> str
         with suppress(NeverReached):
             bench.run_with_retries(value, request_id=name, attempt=attempt, duplicates=2 - attempt)
     outcome, handler = bench.outcome(name), bench.handler
-    if case == Case() and not effects.calls and handler.effect is not EffectKind.TRANSACTIONAL:
+    if case == DeathCase() and not effects.calls and handler.effect is not EffectKind.TRANSACTIONAL:
         raise NeverReached(f"{handler.name} never called its counterparty: give it as effects=")
     stands = (
         f" (in_doubt={handler.in_doubt.value!r}, idempotent={effects.idempotent},"

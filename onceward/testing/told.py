@@ -14,7 +14,7 @@ class StatusRefused(AssertionError):
     """A test told a status that no worker would."""
 
 
-def told(
+def told_write(
     known: Status,
     state: State,
     *,

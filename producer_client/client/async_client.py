@@ -30,7 +30,7 @@ from feedback.redis.async_store import AsyncStatusStore, connect_async
 from feedback.settings.settings import Settings, load
 from feedback.statuses import Refused, Status, StatusWrite, WriteAnswer
 from producer_client.client.async_waiter import AsyncWaiter
-from producer_client.client.client import Shares, schema_of, sender_of
+from producer_client.client.client import TimeShares, schema_of, sender_of
 from producer_client.client.wait_rules import WaitedRequest, shown_by
 from producer_client.owner import ClientClosed, ClientProcess
 from producer_client.sending.async_sender import AsyncSender
@@ -129,7 +129,7 @@ class AsyncClient:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
         file = schema_of(self.settings, model, schema)
         section = self.settings.client
-        shares = Shares(self.settings, has_outbox=outbox is not None)
+        shares = TimeShares(self.settings, has_outbox=outbox is not None)
         redis = connect_async(shares.redis)
         self.store = AsyncStatusStore(
             redis, self.settings.kafka.group, shares.redis, unheard=self._forget_unheard

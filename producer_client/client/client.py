@@ -125,7 +125,7 @@ class Client:
     ) -> None:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
         file = schema_of(self.settings, model, schema)
-        shares = Shares(self.settings, has_outbox=outbox is not None)
+        shares = TimeShares(self.settings, has_outbox=outbox is not None)
         redis = connect(shares.redis)
         self.store = StatusStore(redis, self.settings.kafka.group, self.settings.redis)
         self._events = EventListener(redis, self.store)
@@ -379,7 +379,7 @@ class Client:
         self._owner.require()
 
 
-class Shares:
+class TimeShares:
     """The time that each server may take, together no longer than `send_timeout_s`.
 
     Without an outbox Kafka gets the time that Redis leaves.

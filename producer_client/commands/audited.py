@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import NotAvailable, SettingsError
 from feedback.settings.settings import Settings
-from feedback.sql.faults import one_line
+from feedback.sql.faults import first_line
 from feedback.sql.read_only import open_reader
 
 TIMEOUT_S = 10.0
@@ -114,7 +114,7 @@ class JournalMark:
         except DBAPIError as error:
             raise NotAvailable(
                 "these lines are of an audit, and only the journal knows whether they may still be "
-                f"sent; it cannot be read ([journal] url): {one_line(error.orig)}"
+                f"sent; it cannot be read ([journal] url): {first_line(error.orig)}"
             ) from error
         finally:
             engine.dispose()

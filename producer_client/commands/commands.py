@@ -39,7 +39,7 @@ from producer_client.commands.outbox_commands import outbox, relay
 from producer_client.commands.service import run_once, serve
 from producer_client.http.key_commands import keys
 from producer_client.resender.resender import Resender
-from producer_client.resender.resends import Resent
+from producer_client.resender.resends import ResentRequest
 from producer_client.submission import SendResult, Submission
 
 
@@ -283,7 +283,7 @@ def _print_result(result: SendResult, *, as_json: bool, line: int | None = None)
         click.echo(f"error: {where}{result.error}", err=True)
 
 
-def _print_resent(resent: Resent) -> None:
+def _print_resent(resent: ResentRequest) -> None:
     line = {"request_id": resent.request_id, "attempt": resent.attempt, "why": resent.why}
     # In one write: several threads print.
     click.echo(json.dumps(line | {"topic": resent.topic}))

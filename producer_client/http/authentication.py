@@ -27,7 +27,7 @@ class _Bearers(Protocol):
     def caller_of(self, text: str) -> Caller: ...
 
 
-class Recognition:
+class CallerRecognition:
     """Recognises callers by their proxy, else by an API key or a token.
 
     The names of callers begin with the way they are known by: a user of the proxy is never the
@@ -97,7 +97,7 @@ def authentication_of(section: HttpSection) -> Authentication:
     if section.jwks:
         tokens = tokens_of(section)
     if proxy or keys or tokens:
-        return Recognition(proxy=proxy, keys=keys, tokens=tokens)
+        return CallerRecognition(proxy=proxy, keys=keys, tokens=tokens)
     if not is_loopback(section.host):
         raise SettingsError(
             f"[http] host = {section.host}: callers have to be told apart before others than this "

@@ -1,6 +1,6 @@
 """The decisions of the front door: a request in, an order or an answer out. Pure.
 
-A submission: `order_of` makes it an order or a problem; the caller sends it; `accepted` or
+A submission: `order_of` makes it an order or a problem; the caller sends it; `accepted_answer` or
 `not_sent` is the answer. 202 is said only of a request that Kafka has and Redis knows, or that was
 accepted before. A repeat is never run a second time: its failure is reopened by `resend` alone.
 """
@@ -22,7 +22,7 @@ from feedback.errors import (
     PayloadMismatch,
 )
 from feedback.records.envelope import new_request_id, payload_sha256
-from feedback.records.schemas import SchemaFile, fault_of
+from feedback.records.schemas import SchemaFile, value_fault
 from feedback.settings.http_section import HttpSection, HttpTopic
 from feedback.status import State
 from feedback.statuses import SHOWN, Status
@@ -66,7 +66,7 @@ class HttpOrder:
     prefix: str = ""
 
 
-class Offer:
+class TopicOffer:
     """The topics that are offered, with their rules and schemas.
 
     Args:
@@ -171,7 +171,7 @@ class Offer:
         A user's validators run here: for as long as they like.
         """
         model, schema = self._models.get(order.topic), self._schemas.get(order.topic)
-        return fault_of(order.body, model=model, schema=schema)
+        return value_fault(order.body, model=model, schema=schema)
 
 
 def may_see(caller: Caller, request_id: str, topic: str | None = None) -> bool:
@@ -179,7 +179,7 @@ def may_see(caller: Caller, request_id: str, topic: str | None = None) -> bool:
     return is_of(caller.name, request_id) and (topic is None or caller.reads(topic))
 
 
-def accepted(
+def accepted_answer(
     order: HttpOrder, status: Status, *, is_repeat: bool, now_ms: int, token: str
 ) -> HttpAnswer:
     """Return the answer to a submission that was accepted, now or before.
@@ -192,7 +192,7 @@ def accepted(
     is_awaited = order.wait_s is not None and status.state.is_final
     headers = {
         "Location": f"{order.prefix}/v1/requests/{order.request_id}",
-        **headers_of(status, now_ms),
+        **status_headers(status, now_ms),
         **({"Preference-Applied": "respond-async"} if order.wait_s is not None else {}),
         **({"Idempotent-Replayed": "true"} if is_repeat else {}),
         **({"Warning": order.warning} if order.warning else {}),
@@ -226,9 +226,11 @@ def is_repeat_of(order: HttpOrder, known: Status) -> bool:
     return known.state is not State.UNKNOWN and is_same and known.topic in (None, order.topic)
 
 
-def seen(status: Status, *, if_none_match: str | None, now_ms: int, prefix: str = "") -> HttpAnswer:
+def status_answer(
+    status: Status, *, if_none_match: str | None, now_ms: int, prefix: str = ""
+) -> HttpAnswer:
     """Return the answer to a question for a status."""
-    headers = headers_of(status, now_ms)
+    headers = status_headers(status, now_ms)
     if if_none_match is not None and is_among(headers["ETag"], if_none_match):
         return HttpAnswer(304, headers=headers)
     return HttpAnswer(200, json.dumps(document_of(status, prefix=prefix)).encode(), headers)
@@ -282,7 +284,7 @@ def retry_after_s(status: Status, now_ms: int) -> int:
     return max(1, min(SLOWEST_S, stands_s // 10))
 
 
-def headers_of(status: Status, now_ms: int) -> dict[str, str]:
+def status_headers(status: Status, now_ms: int) -> dict[str, str]:
     """Return the headers of an answer with a status document."""
     headers = {
         "Content-Type": "application/json",
@@ -299,7 +301,7 @@ def _key_of(header: str | None, topic: HttpTopic) -> idempotency_key.Idempotency
         if topic.key == "required":
             return Problem(problems.KEY_MISSING)
         return idempotency_key.IdempotencyKey(new_request_id())
-    found = idempotency_key.read(header)
+    found = idempotency_key.read_idempotency_key(header)
     if found is None:
         said = "Idempotency-Key is one string of RFC 9651, of 1 to 255 printable characters"
         return Problem(problems.MALFORMED, said)

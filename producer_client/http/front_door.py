@@ -24,17 +24,17 @@ from producer_client.http.answers import HttpAnswer
 from producer_client.http.callers import Caller
 from producer_client.http.door import (
     HttpOrder,
-    Offer,
-    accepted,
+    TopicOffer,
+    accepted_answer,
     document_of,
     etag_of,
-    headers_of,
     is_among,
     is_repeat_of,
     may_see,
     not_sent,
     resendable,
-    seen,
+    status_answer,
+    status_headers,
 )
 from producer_client.http.problems import Problem
 from producer_client.http.read_tokens import read_tokens_of
@@ -84,7 +84,7 @@ class FrontDoor:
 
     def __init__(self, client: AsyncClient) -> None:
         settings = client.settings
-        self.offer = Offer(settings.http, max_request_bytes=settings.client.max_request_bytes)
+        self.offer = TopicOffer(settings.http, max_request_bytes=settings.client.max_request_bytes)
         self.client = client
         self.is_draining = False
         self.was_cut = False
@@ -137,7 +137,7 @@ class FrontDoor:
             log.warning("request.not_accepted", request_id=order.request_id, reason=str(error))
             return not_sent(order, error).answer()
         token = self._tokens.issue(order.request_id, epoch_ms())
-        return accepted(order, status, is_repeat=is_repeat, now_ms=epoch_ms(), token=token)
+        return accepted_answer(order, status, is_repeat=is_repeat, now_ms=epoch_ms(), token=token)
 
     async def _refused(self, order: HttpOrder) -> Problem | None:
         """Return why a value is refused; never for what was accepted before by an older model."""
@@ -225,7 +225,7 @@ class FrontDoor:
 
         if wait_s and not is_news(status):
             status = await self.until(status.request_id, is_news, wait_s) or status
-        return seen(status, if_none_match=if_none_match, now_ms=epoch_ms(), prefix=prefix)
+        return status_answer(status, if_none_match=if_none_match, now_ms=epoch_ms(), prefix=prefix)
 
     async def until(
         self, request_id: str, is_it: Callable[[Status], bool], wait_s: float
@@ -270,4 +270,4 @@ class FrontDoor:
             return Problem(problems.UNKNOWN, more={"request_id": request_id}).answer()
         now = await self.client.status(request_id)
         document = document_of(now, prefix=prefix)
-        return HttpAnswer(202, json.dumps(document).encode(), headers_of(now, epoch_ms()))
+        return HttpAnswer(202, json.dumps(document).encode(), status_headers(now, epoch_ms()))

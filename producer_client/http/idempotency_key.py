@@ -30,12 +30,12 @@ class IdempotencyKey:
     warning: str = ""
 
 
-def read(header: str) -> IdempotencyKey | None:
+def read_idempotency_key(header: str) -> IdempotencyKey | None:
     r"""Return the key of a header, None for one that breaks the rules.
 
-    >>> read('"order-7"')
+    >>> read_idempotency_key('"order-7"')
     IdempotencyKey(key='order-7', warning='')
-    >>> read('"a", "b"') is None
+    >>> read_idempotency_key('"a", "b"') is None
     True
     """
     text = header.strip(" ")

@@ -10,7 +10,7 @@ from feedback import __version__
 from feedback.settings.http_section import HttpSection, HttpTopic
 from feedback.status import State
 from producer_client.http import problems
-from producer_client.http.door import Offer
+from producer_client.http.door import TopicOffer
 from producer_client.http.problems import MEDIA_TYPE, TYPE, ProblemKind
 
 Part = dict[str, Any]
@@ -100,7 +100,7 @@ _ANYWHERE = (
 _OF_ONE = [{"name": "request_id", "in": "path", "required": True, "schema": _ID}]
 
 
-def document(section: HttpSection, offer: Offer, *, has_probes: bool) -> Part:
+def document(section: HttpSection, offer: TopicOffer, *, has_probes: bool) -> Part:
     """Return the document.
 
     Args:
@@ -165,7 +165,7 @@ def _key_in(place: str, name: str) -> Part:
     return {"type": "apiKey", "in": place, "name": name}
 
 
-def _submission(name: str, topic: HttpTopic, offer: Offer) -> Part:
+def _submission(name: str, topic: HttpTopic, offer: TopicOffer) -> Part:
     accepted = _answer("Accepted: it is durable, now or before.", "Accepted", *_OF_A_SUBMISSION)
     accepted["links"] = {
         page: {"operationId": page, "parameters": {"request_id": "$response.body#/request_id"}}

@@ -1,7 +1,7 @@
 """The pages of the front door, for any framework: a call in, an answer out.
 
 A framework's own module makes an `HttpCall` of its request, and sends the answer of
-`Pages.answered`.
+`DoorPages.answered`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def needs_caller(at: PageAt, query: Mapping[str, str]) -> bool:
     return not has_token and at.name != "browser-module"
 
 
-class Pages:
+class DoorPages:
     """The pages of the front door. Belongs to its client's loop.
 
     Args:

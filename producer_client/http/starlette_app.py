@@ -26,10 +26,10 @@ from producer_client.http.pages import (
     PAGES,
     STREAMED,
     CallerLeft,
+    DoorPages,
     HttpCall,
     HttpStream,
     PageAt,
-    Pages,
 )
 from producer_client.http.problems import Problem
 
@@ -52,10 +52,10 @@ def routes(
     Args:
         registry: the application's metrics of Prometheus, to which the front door's are added.
     """
-    return routes_of(Pages(FrontDoor(client), DoorMetrics(registry)), authentication)
+    return routes_of(DoorPages(FrontDoor(client), DoorMetrics(registry)), authentication)
 
 
-def routes_of(pages: Pages, authentication: Authentication) -> list[BaseRoute]:
+def routes_of(pages: DoorPages, authentication: Authentication) -> list[BaseRoute]:
     """Return the routes of these pages.
 
     Args:
@@ -161,7 +161,7 @@ def app(door: FrontDoor, authentication: Authentication, metrics: DoorMetrics) -
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     probes = (Route("/live", live), Route("/ready", ready), Route("/metrics", scrape))
-    pages = Pages(door, metrics, has_probes=True)
+    pages = DoorPages(door, metrics, has_probes=True)
     origins = door.client.settings.http.cors_origins
     cors = Middleware(
         CORSMiddleware,

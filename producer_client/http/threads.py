@@ -23,10 +23,17 @@ from feedback.settings.settings import Settings, load
 from producer_client.http import problems
 from producer_client.http.answers import HttpAnswer
 from producer_client.http.callers import Caller, NotAuthenticated
-from producer_client.http.door import MAX_DIGITS, Offer
+from producer_client.http.door import MAX_DIGITS, TopicOffer
 from producer_client.http.front_door import FrontDoor, client_of
 from producer_client.http.metrics import DoorMetrics
-from producer_client.http.pages import CallerLeft, HttpCall, HttpStream, PageAt, Pages, needs_caller
+from producer_client.http.pages import (
+    CallerLeft,
+    DoorPages,
+    HttpCall,
+    HttpStream,
+    PageAt,
+    needs_caller,
+)
 from producer_client.http.problems import Problem
 
 T = TypeVar("T")
@@ -38,7 +45,7 @@ class _Running(NamedTuple):
     loop: asyncio.AbstractEventLoop
     thread: threading.Thread
     door: FrontDoor
-    pages: Pages
+    pages: DoorPages
 
     def begin(self, call: Coroutine[object, object, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(call, self.loop)
@@ -60,7 +67,7 @@ class PagesForThreads:
     ) -> None:
         self._settings = settings if isinstance(settings, Settings) else load(settings)
         most = self._settings.client.max_request_bytes
-        self._body_bytes = Offer(self._settings.http, max_request_bytes=most).max_body_bytes
+        self._body_bytes = TopicOffer(self._settings.http, max_request_bytes=most).max_body_bytes
         # So long a stream holds a thread.
         self.stream_s = self._settings.http.max_wait_s
         self._metrics = DoorMetrics(registry)
@@ -148,9 +155,9 @@ class PagesForThreads:
         thread = threading.Thread(target=loop.run_forever, name="onceward-door", daemon=True)
         thread.start()
 
-        async def made() -> tuple[FrontDoor, Pages]:
+        async def made() -> tuple[FrontDoor, DoorPages]:
             door = FrontDoor(client_of(self._settings))
-            return door, Pages(door, self._metrics)
+            return door, DoorPages(door, self._metrics)
 
         try:
             door, pages = asyncio.run_coroutine_threadsafe(made(), loop).result()

@@ -50,7 +50,7 @@ def waker(url: str, *, timeout_s: float, notify: bool) -> Waker:
     )
     if engine.dialect.name == "sqlite":
         return SqliteChangeWatch(engine)
-    return Listener(engine) if notify else Poller()
+    return PostgresListener(engine) if notify else Poller()
 
 
 class Poller:
@@ -65,7 +65,7 @@ class Poller:
         """Nothing to close."""
 
 
-class Listener:
+class PostgresListener:
     """Listens on PostgreSQL in a thread of its own, over a connection of its own."""
 
     def __init__(self, engine: Any) -> None:

@@ -49,7 +49,7 @@ from producer_client.submission import Prepared
 
 log = EventLog("onceward.client")
 
-Kind = TypeVar("Kind", bound=Prepared)
+KindT = TypeVar("KindT", bound=Prepared)
 
 # Shares of `send_timeout_s`: Redis may be asked twice, then Kafka, then the database.
 REDIS_SHARE, KAFKA_SHARE, ROW_SHARE = 0.15, 0.5, 0.2
@@ -379,5 +379,5 @@ def _untold(one: Prepared, reason: str) -> Untold:
     return _like(Untold, one, reason=reason)
 
 
-def _like(kind: type[Kind], one: Prepared, **more: Any) -> Kind:
+def _like(kind: type[KindT], one: Prepared, **more: Any) -> KindT:
     return kind(**{name.name: getattr(one, name.name) for name in fields(Prepared)}, **more)

@@ -17,7 +17,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from feedback.clock import monotonic_s
-from feedback.web.page_server import Answer, Pages
+from feedback.web.page_server import PageAnswer, Pages
 from producer_client.outbox.outbox_table import OutboxState
 
 
@@ -102,22 +102,24 @@ def pages(relay: Watched, metrics: ExposedRelayMetrics, *, stalled_s: float) -> 
         stalled_s: a relay without a sign of life for so long is stalled.
     """
 
-    def live() -> Answer:
+    def live() -> PageAnswer:
         late_s = monotonic_s() - relay.turned_s
         return _json(late_s < stalled_s, {"live": late_s < stalled_s, "late_s": round(late_s, 1)})
 
-    def ready() -> Answer:
+    def ready() -> PageAnswer:
         missing = relay.missing
         is_ready = missing is None
         said = {"ready": is_ready, "missing": missing, "refused": relay.refused}
         return _json(is_ready, said)
 
-    def scrape() -> Answer:
-        return Answer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(metrics.registry))
+    def scrape() -> PageAnswer:
+        return PageAnswer(
+            HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(metrics.registry)
+        )
 
     return {"/live": live, "/ready": ready, "/metrics": scrape}
 
 
-def _json(is_fine: bool, content: Mapping[str, object]) -> Answer:
+def _json(is_fine: bool, content: Mapping[str, object]) -> PageAnswer:
     status = HTTPStatus.OK if is_fine else HTTPStatus.SERVICE_UNAVAILABLE
-    return Answer(status, "application/json", json.dumps(content).encode() + b"\n")
+    return PageAnswer(status, "application/json", json.dumps(content).encode() + b"\n")

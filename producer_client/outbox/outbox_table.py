@@ -74,7 +74,7 @@ class RowBatch(NamedTuple):
     rows: list[WaitingRow]
 
 
-class Head(NamedTuple):
+class LaneHead(NamedTuple):
     """A topic that has rows in a lane."""
 
     lane: int
@@ -162,7 +162,7 @@ class OutboxTable:
         with self._session.transaction(read_only=True) as connection:
             heads = [
                 one
-                for one in map(Head._make, connection.execute(HEADS, {"g": self._group}))
+                for one in map(LaneHead._make, connection.execute(HEADS, {"g": self._group}))
                 if one.topic not in resting and only in (None, one.topic)
             ]
         if not heads:
@@ -294,7 +294,7 @@ class OutboxTable:
                 connection.execute(NEED_NOT_LAST)
             yield connection
 
-    def _named(self, heads: Sequence[Head]) -> dict[str, Any]:
+    def _named(self, heads: Sequence[LaneHead]) -> dict[str, Any]:
         named: dict[str, Any] = {"g": self._group}
         for at, one in enumerate(heads):
             named |= {f"lane_{at}": one.lane, f"topic_{at}": one.topic}

@@ -32,7 +32,7 @@ from producer_client.outbox.cooldown import Cooldowns
 from producer_client.outbox.errors import OutboxUnavailable, OutboxVersionError
 from producer_client.outbox.metrics import NO_METRICS, RelayMetrics
 from producer_client.outbox.outbox_table import OutboxTable, RowBatch
-from producer_client.outbox.relay_batch import Landed, RelayBatch, RelaySender
+from producer_client.outbox.relay_batch import RelayBatch, RelayResults, RelaySender
 from producer_client.outbox.row_pending import PendingWriter
 
 log = EventLog("onceward.relay")
@@ -305,7 +305,7 @@ class Relay:
                 self._metrics.parked(topic, reason.partition(":")[0])
         self._metrics.sent(sum(row.id in landed.sent for row in settled))
 
-    def _note(self, shipment: RelayBatch, landed: Landed) -> None:
+    def _note(self, shipment: RelayBatch, landed: RelayResults) -> None:
         sent = {one.request.payload.topic for one in shipment.batch.rows if one.id in landed.sent}
         new, back = self._cooldowns.note(
             sent=sent,

@@ -44,7 +44,7 @@ Ending = KafkaPlace | RecordNotSent | RecordUnknown | None
 
 
 @dataclass(slots=True)
-class Landed:
+class RelayResults:
     """The results of a batch.
 
     Attributes:
@@ -77,7 +77,7 @@ class RelayBatch:
     sender: OrderedSender
     launched_s: float = 0.0
     records: list[tuple[ToldRow, PendingRecord | RecordNotSent]] = field(default_factory=list)
-    landed: Landed = field(default_factory=Landed)
+    landed: RelayResults = field(default_factory=RelayResults)
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether Kafka has answered for all of it, waiting for that at most so long."""
@@ -175,7 +175,7 @@ class RelaySender:
         """Whether Kafka's time is over."""
         return monotonic_s() > shipment.launched_s + self._patience_s
 
-    def land(self, shipment: RelayBatch) -> Landed:
+    def land(self, shipment: RelayBatch) -> RelayResults:
         """Return the results of a batch; records that Kafka has not answered for are given up."""
         landed, sender = shipment.landed, shipment.sender
         if not shipment.is_settled(0.0):
@@ -194,7 +194,9 @@ class RelaySender:
             sender.abandon()  # once a minute, or more rarely
         return landed
 
-    def _send_each(self, sender: OrderedSender, refused: Sequence[ToldRow], landed: Landed) -> None:
+    def _send_each(
+        self, sender: OrderedSender, refused: Sequence[ToldRow], landed: RelayResults
+    ) -> None:
         """Find the records that Kafka refuses; those that are not tried wait on.
 
         A broker refuses a batch of Kafka's as a whole, and kafka-python's idempotent producer then
@@ -227,7 +229,7 @@ def _hand_over(
         return error
 
 
-def _send_alone(sender: OrderedSender, told: ToldRow, landed: Landed, *, group: str) -> bool:
+def _send_alone(sender: OrderedSender, told: ToldRow, landed: RelayResults, *, group: str) -> bool:
     """Send a row that was refused together with others; say whether Kafka is there."""
     record = _hand_over(sender, told.request, {}, group=group)
     if not isinstance(record, RecordNotSent) and not record.is_settled(ALONE_S):
@@ -266,7 +268,7 @@ def _is_refusal(ending: Ending) -> bool:
     return isinstance(ending, RecordNotSent) and not isinstance(ending, TopicAway | TopicForbidden)
 
 
-def _note(landed: Landed, row: WaitingRow, ending: Ending) -> None:
+def _note(landed: RelayResults, row: WaitingRow, ending: Ending) -> None:
     if ending is None:
         return
     topic = row.request.payload.topic

@@ -28,7 +28,7 @@ GROUP_BYTES = 8 * 2**20
 READ_S = 2.0
 
 
-class Missing(StrEnum):
+class MissingPayload(StrEnum):
     """Why there is nothing to send: gone for good, or no time left to read it now."""
 
     GONE = "gone"
@@ -36,7 +36,7 @@ class Missing(StrEnum):
 
 
 # The payload, why there is none, or the outage in which Kafka does not give it.
-Found: TypeAlias = StoredPayload | Missing | KafkaUnavailable
+Found: TypeAlias = StoredPayload | MissingPayload | KafkaUnavailable
 
 
 class PayloadFinder:
@@ -100,10 +100,10 @@ class PayloadFinder:
 
     def _from_kafka(self, status: Status, deadline_s: float) -> Found:
         if status.topic is None or status.partition is None or status.offset is None:
-            return Missing.GONE
+            return MissingPayload.GONE
         left_s = deadline_s - monotonic_s()
         if left_s <= 0:
-            return Missing.LATER
+            return MissingPayload.LATER
         try:
             record = self._reader.read(
                 status.topic, status.partition, status.offset, timeout_s=left_s
@@ -111,7 +111,7 @@ class PayloadFinder:
         except KafkaUnavailable as error:
             return error
         if record is None or not _is_of(record, status):
-            return Missing.GONE
+            return MissingPayload.GONE
         return StoredPayload(record.topic, record.key, record.value, record.headers)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from feedback.redis.deadlines import Taken
+from feedback.redis.deadlines import TakenRequests
 from feedback.statuses import Status
-from producer_client.resender.resends import Wanted
+from producer_client.resender.resends import WantedResend
 from producer_client.sending.resending import (
     Ended,
     Later,
@@ -20,7 +20,7 @@ from producer_client.sending.resending import (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ResendPlan:
     """The decisions about due requests; `resends` and `searches` by topic, empty for unknown.
 
     Attributes:
@@ -29,18 +29,20 @@ class Plan:
 
     looks_s: dict[str, float] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
-    resends: dict[str, list[Wanted]] = field(default_factory=dict)
+    resends: dict[str, list[WantedResend]] = field(default_factory=dict)
     searches: dict[str, list[Status]] = field(default_factory=dict)
 
 
-def plan_of(statuses: Sequence[Status], taken: Taken, *, resend_after_s: float) -> Plan:
+def resend_plan_of(
+    statuses: Sequence[Status], taken: TakenRequests, *, resend_after_s: float
+) -> ResendPlan:
     """Return the decision about each request.
 
     Args:
         taken: when they were taken, by the clock that decided that they are due.
         resend_after_s: the setting.
     """
-    plan = Plan()
+    plan = ResendPlan()
     for status in statuses:
         seen = _seen(status, taken)
         match decide(seen, resend_after_s=resend_after_s):
@@ -52,12 +54,12 @@ def plan_of(statuses: Sequence[Status], taken: Taken, *, resend_after_s: float) 
                 plan.looks_s[status.request_id] = look_s
                 plan.searches.setdefault(status.topic or "", []).append(status)
             case Resend(why):
-                wanted = Wanted(status, why, seen.left_s)
+                wanted = WantedResend(status, why, seen.left_s)
                 plan.resends.setdefault(status.topic or "", []).append(wanted)
     return plan
 
 
-def _seen(status: Status, taken: Taken) -> SeenRequest:
+def _seen(status: Status, taken: TakenRequests) -> SeenRequest:
     def in_s(at_ms: int | None) -> float | None:
         return None if at_ms is None else (at_ms - taken.now_ms) / 1000
 

@@ -28,7 +28,7 @@ from feedback.kafka.reader import RecordReader
 from feedback.kafka.senders import open_sender
 from feedback.logs import EventLog
 from feedback.outages import OutageLog
-from feedback.redis.deadlines import Deadlines, Taken
+from feedback.redis.deadlines import Deadlines, TakenRequests
 from feedback.redis.server import connect
 from feedback.redis.split_batch import read_apart
 from feedback.redis.store import StatusStore
@@ -37,8 +37,8 @@ from feedback.statuses import Status
 from producer_client.resender.lost_scan import LostScan
 from producer_client.resender.payloads import PayloadFinder
 from producer_client.resender.record_search import RecordSearch
-from producer_client.resender.resend_plan import plan_of
-from producer_client.resender.resends import ResendBatch, Resends, Resent, Wanted
+from producer_client.resender.resend_plan import resend_plan_of
+from producer_client.resender.resends import ResendBatch, Resends, ResentRequest, WantedResend
 from producer_client.resender.topic_lanes import TopicLanes
 from producer_client.sending.blocking_sends import BlockingSends
 from producer_client.sending.resending import MAX_BACKOFF_FACTOR
@@ -68,7 +68,10 @@ class Resender:
     """
 
     def __init__(
-        self, settings: Settings, *, on_resent: Callable[[Resent], None] = lambda resent: None
+        self,
+        settings: Settings,
+        *,
+        on_resent: Callable[[ResentRequest], None] = lambda resent: None,
     ) -> None:
         client = settings.client
         self._settings = settings
@@ -236,7 +239,7 @@ class Resender:
         if not taken.request_ids:
             return False
         statuses = list(self._readable(taken))
-        plan = plan_of(statuses, taken, resend_after_s=self._settings.client.resend_after_s)
+        plan = resend_plan_of(statuses, taken, resend_after_s=self._settings.client.resend_after_s)
         self._deadlines.settle(taken, plan.looks_s)
         self._deadlines.remove(taken, plan.ended)
         for topic, statuses in plan.searches.items():
@@ -251,7 +254,7 @@ class Resender:
                 is_taken_in = False
         return is_taken_in and len(taken.request_ids) == TAKE
 
-    def _readable(self, taken: Taken) -> Iterator[Status]:
+    def _readable(self, taken: TakenRequests) -> Iterator[Status]:
         """Yield the valid statuses; other values are left alone."""
         unreadable: list[str] = []
         yield from read_apart(self._store, taken.request_ids, unreadable)
@@ -260,7 +263,7 @@ class Resender:
             looks_s = dict.fromkeys(unreadable, self._longest_look_s)
             self._deadlines.settle(taken, looks_s, fixed=True)
 
-    def _put_off(self, taken: Taken, topic: str, wanted: Sequence[Wanted]) -> None:
+    def _put_off(self, taken: TakenRequests, topic: str, wanted: Sequence[WantedResend]) -> None:
         shortest_s = max(PUT_OFF_S, rests_s := self._lanes.rests_s(topic))
         if not rests_s:
             self._come_back(monotonic_s() + 2 * PUT_OFF_S)

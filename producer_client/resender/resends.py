@@ -20,13 +20,18 @@ from feedback.errors import (
 from feedback.kafka.send_errors import TopicAway, TopicForbidden
 from feedback.logs import EventLog
 from feedback.records.stored_payload import StoredPayload
-from feedback.redis.deadlines import Deadlines, Taken
+from feedback.redis.deadlines import Deadlines, TakenRequests
 from feedback.redis.store import StatusStore
 from feedback.status import FINAL, State
 from feedback.statuses import Refused, Status, StatusWrite
-from producer_client.resender.payloads import Missing, PayloadFinder
+from producer_client.resender.payloads import MissingPayload, PayloadFinder
 from producer_client.sending.blocking_sends import BlockingSends
-from producer_client.sending.resending import MAX_BACKOFF_FACTOR, ResendReason, draw_of, pause_s
+from producer_client.sending.resending import (
+    MAX_BACKOFF_FACTOR,
+    ResendReason,
+    draw_of,
+    resend_pause_s,
+)
 from producer_client.submission import Prepared
 
 log = EventLog("onceward.resender")
@@ -35,7 +40,7 @@ GROUP = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedResend:
     """One request that is to be sent again.
 
     Attributes:
@@ -56,14 +61,14 @@ class ResendBatch:
         due_again_s: monotonic time from which they are due by themselves.
     """
 
-    taken: Taken
-    wanted: Sequence[Wanted]
+    taken: TakenRequests
+    wanted: Sequence[WantedResend]
     sure_until_s: float
     due_again_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Resent:
+class ResentRequest:
     """A request that Kafka has again."""
 
     request_id: str
@@ -101,7 +106,7 @@ class Resends:
         sending: BlockingSends,
         resend_after_s: float,
         put_off_s: float,
-        on_resent: Callable[[Resent], None],
+        on_resent: Callable[[ResentRequest], None],
         on_left: Callable[[float], None],
     ) -> None:
         self._store = store
@@ -133,16 +138,16 @@ class Resends:
                     return settling.away
         return None
 
-    def _send_group(self, group: Sequence[Wanted]) -> _Settling:
+    def _send_group(self, group: Sequence[WantedResend]) -> _Settling:
         settling = _Settling()
-        ready: list[tuple[Wanted, Prepared]] = []
+        ready: list[tuple[WantedResend, Prepared]] = []
         for one, payload in zip(
             group, self._payloads.of([one.status for one in group]), strict=True
         ):
             if isinstance(payload, StoredPayload):
                 again = self._sending.next_attempt(one.status.request_id, payload, known=one.status)
                 ready.append((one, again))
-            elif payload is Missing.GONE:
+            elif payload is MissingPayload.GONE:
                 self._without_payload(one, settling)
             else:
                 settling.put_off_s[one.status.request_id] = self._put_off_s
@@ -164,7 +169,7 @@ class Resends:
 
     def _note(
         self,
-        one: Wanted,
+        one: WantedResend,
         again: Prepared,
         ending: OncewardError | Refused | None,
         settling: _Settling,
@@ -190,21 +195,21 @@ class Resends:
                 log.warning("request.not_resent", request_id=request_id, reason=str(ending))
                 settling.looks_s[request_id] = self._pause_after(one, again)
 
-    def _tell(self, one: Wanted, again: Prepared) -> None:
+    def _tell(self, one: WantedResend, again: Prepared) -> None:
         attempt = again.envelope.attempt
         log.info("request.resent", request_id=again.request_id, attempt=attempt, why=one.why)
-        self._on_resent(Resent(again.request_id, attempt, one.why, again.payload.topic))
+        self._on_resent(ResentRequest(again.request_id, attempt, one.why, again.payload.topic))
 
-    def _pause_after(self, one: Wanted, again: Prepared) -> float:
+    def _pause_after(self, one: WantedResend, again: Prepared) -> float:
         attempt = again.envelope.attempt
-        return pause_s(
+        return resend_pause_s(
             attempt,
             draw_of(again.request_id, attempt),
             resend_after_s=self._resend_after_s,
             past_s=None if one.left_s is None or one.left_s > 0 else -one.left_s,
         )
 
-    def _without_payload(self, one: Wanted, settling: _Settling) -> None:
+    def _without_payload(self, one: WantedResend, settling: _Settling) -> None:
         """There is nothing to send: neither Redis nor Kafka has the payload.
 
         FAILED is written only if nobody has the request: a worker gave it up, or it is long past
@@ -228,7 +233,7 @@ class Resends:
         else:
             settling.looks_s[status.request_id] = longest_s
 
-    def _settle(self, taken: Taken, settling: _Settling) -> None:
+    def _settle(self, taken: TakenRequests, settling: _Settling) -> None:
         self._deadlines.settle(taken, settling.looks_s)
         self._deadlines.settle(taken, settling.put_off_s, fixed=True)
         self._deadlines.remove(taken, settling.ended)

@@ -130,16 +130,16 @@ class SearchFirst:
     look_s: float
 
 
-Decision = Resend | Later | Ended | SearchFirst
+ResendDecision = Resend | Later | Ended | SearchFirst
 
 
-def decide(seen: SeenRequest, *, resend_after_s: float) -> Decision:
+def decide(seen: SeenRequest, *, resend_after_s: float) -> ResendDecision:
     """Return the resender's decision about a request whose check is due.
 
     LOST and UNKNOWN are sent at once. A request that has ended is left alone. So is a FAILED that a
     resend may help: its client knows of it, and may have asked for the same under another id since.
-    An open request is sent when its status is as old as `pause_s` says. It is also sent when a
-    resend was begun: PENDING may have been written, and nothing sent.
+    An open request is sent when its status is as old as `resend_pause_s` says. It is also sent when
+    a resend was begun: PENDING may have been written, and nothing sent.
 
     A PENDING from before Redis came back, which no worker has accepted, may have been taken back: a
     replica or a snapshot has older data, and its client got `NotSent`. Kafka tells: where it has
@@ -179,7 +179,7 @@ def _search(seen: SeenRequest, wait_s: float, resend_after_s: float) -> SearchFi
     return SearchFirst(max(resend_after_s, min(seen.since_told_s, LONGEST_PAUSE_S)))
 
 
-def _when_due(seen: SeenRequest, wait_s: float, why: ResendReason) -> Decision:
+def _when_due(seen: SeenRequest, wait_s: float, why: ResendReason) -> ResendDecision:
     if 0 <= seen.since_told_s < wait_s:
         return Later(wait_s - seen.since_told_s)
     return Resend(why)
@@ -190,10 +190,12 @@ def _wait_s(seen: SeenRequest, resend_after_s: float) -> float:
     if seen.left_s is not None and seen.left_s <= 0:
         # The time past when its status was last written: a pause that has begun grows no more.
         past_s = max(0.0, -seen.left_s - max(0.0, seen.since_told_s))
-    return pause_s(seen.attempt, seen.draw, resend_after_s=resend_after_s, past_s=past_s)
+    return resend_pause_s(seen.attempt, seen.draw, resend_after_s=resend_after_s, past_s=past_s)
 
 
-def pause_s(attempt: int, draw: float, *, resend_after_s: float, past_s: float | None) -> float:
+def resend_pause_s(
+    attempt: int, draw: float, *, resend_after_s: float, past_s: float | None
+) -> float:
     """Return how long after the sending of `attempt` the next one comes at the earliest.
 
     Before the deadline: exponential back-off with full jitter, between `resend_after_s` and that

@@ -57,7 +57,7 @@ async def send_many(
         async with aclosing(_read_batches(submissions, batch_size(rate))) as batches:
             async for batch in batches:
                 with counting:
-                    launched = await launch(way, batch.submissions, is_open=counting.is_open)
+                    launched = await launch_batch(way, batch.submissions, is_open=counting.is_open)
                     under_way.append(launched)
                     # A source that pauses leaves time to wait for all results. In a closed client
                     # the next moment may be too late to take back what was not sent.
@@ -116,7 +116,7 @@ async def _one_by_one(submissions: Source) -> AsyncGenerator[Submission | None]:
             yield one
 
 
-async def launch(
+async def launch_batch(
     way: SendFlow, submissions: Sequence[Submission], *, is_open: bool = True
 ) -> LaunchedBatch:
     """Write PENDING for a batch, hand it to Kafka; requests that cannot be sent have results.

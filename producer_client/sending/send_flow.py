@@ -28,7 +28,7 @@ from feedback.errors import (
 )
 from feedback.kafka.send_errors import RecordNotSent, RecordUnknown, TopicAway
 from feedback.records.envelope import encode_headers, payload_sha256
-from feedback.records.schemas import SchemaFile, fault_of
+from feedback.records.schemas import SchemaFile, value_fault
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import ClientSection
 from feedback.status import State
@@ -36,7 +36,6 @@ from feedback.statuses import Refused, Status, WriteAnswer
 from producer_client.sending.send_rules import (
     after_refusal,
     as_resend,
-    as_told,
     beside,
     certain,
     error_of,
@@ -47,6 +46,7 @@ from producer_client.sending.send_rules import (
     made_unknown,
     next_envelope,
     pending_write,
+    told_request,
     why_not_again,
 )
 from producer_client.sending.sent_before import SentBefore
@@ -198,7 +198,7 @@ class SendFlow:
                 ready.append(one)
             else:
                 told.append(None)
-                ready.append(as_told(one, answer))
+                ready.append(told_request(one, answer))
         places = [at for at, reason in enumerate(told) if reason is None]
         handed = self.hand_over([ready[at] for at in places], until_s=until_s)
         try:
@@ -268,7 +268,7 @@ class SendFlow:
         # An instance of the model was validated when it was made; that of a subclass was not by it.
         is_valid = self._model is not None and type(submission.value) is self._model
         if not is_valid and (self._model is not None or self._schema is not None):
-            fault = fault_of(prepared.payload.value, model=self._model, schema=self._schema)
+            fault = value_fault(prepared.payload.value, model=self._model, schema=self._schema)
             if fault is not None:
                 raise InvalidValue(fault)
         return prepared
@@ -316,7 +316,7 @@ class SendFlow:
                 return self._noted(one, self._certain(one, error))
         if isinstance(answer, RedisRefused):
             return self._noted(one, self._certain(one, NotSent(one.request_id, str(answer))))
-        return as_told(one, answer)
+        return told_request(one, answer)
 
     async def _tell_pending(
         self, batch: Sequence[Prepared], *, keep_payloads: bool

@@ -67,7 +67,7 @@ def pending_write(one: Prepared, payload: StoredPayload | None) -> StatusWrite:
     )
 
 
-def as_told(one: Prepared, answer: Replaced | None) -> Prepared:
+def told_request(one: Prepared, answer: Replaced | None) -> Prepared:
     """Return a request whose PENDING stands in Redis, instead of the status in `answer`."""
     return replace(one, is_told=True, replaced=answer)
 

@@ -26,8 +26,8 @@ from spark_audit.judge.judged_places import (
     is_placed,
     marks_frame,
     may_be_forgotten,
-    placed,
     ranges_frame,
+    with_places,
 )
 from spark_audit.judge.letter_rules import LETTERED, awaits_letter, dead_letter_without_failure
 from spark_audit.spark import ids_frame
@@ -78,8 +78,8 @@ def gather(
     marks = marks_frame(spark, manifest)
     marked = records.join(F.broadcast(marks), ["topic", "partition"], "left")
     seen = _union(
-        _of_records(placed(marked, ranges, "original_"), manifest, allowed_ms),
-        _of_runs(placed(runs, ranges), manifest),
+        _of_records(with_places(marked, ranges, "original_"), manifest, allowed_ms),
+        _of_runs(with_places(runs, ranges), manifest),
     )
     if manifest.carried:
         carried = ids_frame(spark, manifest.carried)
@@ -88,7 +88,7 @@ def gather(
     else:
         seen = seen.withColumn("is_carried", F.lit(False))
     grouped = _keyed(seen).groupBy(*_KEY).agg(*_aggregates())
-    rows = _keyed(_of_requests(placed(requests, ranges), manifest))
+    rows = _keyed(_of_requests(with_places(requests, ranges), manifest))
     return grouped.join(rows, list(_KEY), "full_outer").select("request_id", "row", *_filled())
 
 

@@ -12,7 +12,7 @@ from spark_audit.judge.judge import judge
 from spark_audit.judge.prefilter import plain_counts, sift, to_judge
 from spark_audit.output.location import Location, read_written, uri_of
 from spark_audit.output.outputs import replacing, settled
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.stage.manifest import Manifest
 from spark_audit.stage.snapshot import Snapshot
 from spark_audit.stage.stage_records import SCHEMA
@@ -37,7 +37,7 @@ def judge_day(
     spark: SparkSession,
     snapshot: Snapshot[Location],
     manifest: Manifest,
-    places: Places[Location],
+    places: DayPaths[Location],
     *,
     samples: int,
 ) -> JudgedDay:

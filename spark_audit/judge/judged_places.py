@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.spark import frame_of
-from spark_audit.stage.chain import Stretch
+from spark_audit.stage.chain import OffsetRange
 from spark_audit.stage.manifest import Manifest, TopicKind
 
 _RANGES = (
@@ -50,7 +50,7 @@ def marks_frame(spark: SparkSession, manifest: Manifest) -> DataFrame:
     return frame_of(spark, _marks(manifest), _MARKS)
 
 
-def placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
+def with_places(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
     """Return the frame with `is_staged`: whether the place that a row names was read, or lies
     behind the log's end; with `is_own`: whether the day judges that place; with `is_beyond`:
     whether it lies behind the log's end; with `is_earlier`: whether a day before has judged it; and
@@ -123,7 +123,7 @@ def may_be_forgotten(earliest: Column) -> Column:
     return F.coalesce(is_below | is_old, F.lit(False))
 
 
-def _reached_before(manifest: Manifest, topic: str, partition: int) -> list[Stretch]:
+def _reached_before(manifest: Manifest, topic: str, partition: int) -> list[OffsetRange]:
     """Return the offsets that earlier days have reached.
 
     The day begins at the first record that was left to it. Behind that lie records that the day
@@ -138,7 +138,7 @@ def _reached_before(manifest: Manifest, topic: str, partition: int) -> list[Stre
     return found
 
 
-def _stretches(found: Iterable[Stretch]) -> list[dict[str, int]]:
+def _stretches(found: Iterable[OffsetRange]) -> list[dict[str, int]]:
     return [{"first": first, "after": after} for first, after in found]
 
 

@@ -12,7 +12,7 @@ P_co = TypeVar("P_co", bound=Location, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Places(Generic[P_co]):
+class DayPaths(Generic[P_co]):
     """The files and folders of one day."""
 
     output: P_co
@@ -54,12 +54,12 @@ class Places(Generic[P_co]):
         return settled(self.report) / "carried.json"
 
     @property
-    def before(self) -> Places[P_co] | None:
+    def before(self) -> DayPaths[P_co] | None:
         """The latest earlier day that was judged."""
         folders = self.report.parent.glob("date=*")
         dates = (one.name.removeprefix("date=") for one in folders)
         earlier = sorted((one for one in dates if one < self.date), reverse=True)
-        places = (Places(self.output, one) for one in earlier)
+        places = (DayPaths(self.output, one) for one in earlier)
         return next((one for one in places if is_whole(one.report)), None)
 
     @property

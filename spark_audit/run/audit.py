@@ -28,10 +28,10 @@ from spark_audit.judge.sample import requests_to_compare
 from spark_audit.judge.status_check import Comparison, compare
 from spark_audit.output.location import Location, is_hadoop, output_of
 from spark_audit.output.outputs import replacing, settled, told_when_full, write_text
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.output.run_lock import alone
 from spark_audit.run.opening import jars_for, require_shared, session_of
-from spark_audit.run.preparation import check_settings, prepare
+from spark_audit.run.preparation import check_settings, prepare_day
 from spark_audit.run.telling import VerdictTelling
 from spark_audit.say.cards import CardSources
 from spark_audit.say.client_view import told_of
@@ -44,7 +44,7 @@ from spark_audit.say.findings_parquet import (
     urgent,
     write_findings,
 )
-from spark_audit.say.history import History, line_of, put_in, read_history, strip_of, take_out
+from spark_audit.say.history import History, day_line, put_in, read_history, strip_of, take_out
 from spark_audit.say.page import render
 from spark_audit.say.resend_lines import PayloadReader, ResendLines, write_resend
 from spark_audit.say.summary import Summary, as_text, summarise
@@ -105,11 +105,11 @@ def run_audit(
         if is_hadoop(settings.audit.output):
             # It is Spark's Java that knows the way there.
             spark = opened.enter_context(session_of(settings.audit, jars, progress=progress))
-        places = Places(output_of(settings.audit.output, spark), window.date)
+        places = DayPaths(output_of(settings.audit.output, spark), window.date)
         # Here before Spark starts, which takes seconds: of two audits one fails at once.
         opened.enter_context(alone(places.output, unlock=unlock))
         with explained("the audit cannot begin"):
-            source = prepare(settings, window, places, again=again)
+            source = prepare_day(settings, window, places, again=again)
         if spark is None:
             spark = opened.enter_context(session_of(settings.audit, jars, progress=progress))
         return _audit(spark, settings, window, source, conditions, again=again, began_s=began_s)
@@ -125,8 +125,8 @@ def audit_with(
 ) -> AuditResult:
     """Judge a window in a session that is open; the caller holds the lock of the output folder."""
     began_s = monotonic_s()
-    places = Places(output_of(settings.audit.output, spark), window.date)
-    source = prepare(settings, window, places, again=again)
+    places = DayPaths(output_of(settings.audit.output, spark), window.date)
+    source = prepare_day(settings, window, places, again=again)
     return _audit(spark, settings, window, source, conditions, again=again, began_s=began_s)
 
 
@@ -140,7 +140,7 @@ def _audit(
     again: bool,
     began_s: float,
 ) -> AuditResult:
-    places = Places(output_of(settings.audit.output, spark), window.date)
+    places = DayPaths(output_of(settings.audit.output, spark), window.date)
     with told_when_full(places.output), explained("the audit cannot go on"):
         require_shared(spark, places.output)
         telling = VerdictTelling(
@@ -156,7 +156,7 @@ def _audit(
             for day in left
         ]
         if before:
-            source = prepare(settings, window, places, again=again)
+            source = prepare_day(settings, window, places, again=again)
         snapshot = (
             take(spark, settings, source, places.output) if isinstance(source, Manifest) else source
         )
@@ -174,7 +174,7 @@ def _audited(
 ) -> AuditResult:
     manifest = Manifest.read(snapshot.manifest)
     snapshot.require_whole(manifest)
-    places = Places(output_of(settings.audit.output, spark), manifest.date)
+    places = DayPaths(output_of(settings.audit.output, spark), manifest.date)
     log.info("audit.staged", date=manifest.date, partitions=len(manifest.partitions))
     day = judge_day(spark, snapshot, manifest, places, samples=settings.audit.statuses)
     judged = day.requests
@@ -214,7 +214,7 @@ def _audited(
                 length_ms=manifest.until_ms - manifest.since_ms,
             ),
         )
-    put_in(places.output, line_of(summary))
+    put_in(places.output, day_line(summary))
     telling.tell(summary)
     return AuditResult(summary, places.page)
 
@@ -224,7 +224,7 @@ def _has_page(settings: Settings) -> Callable[[str], bool]:
         # There a page lies in the folder of its run: no link to it would last.
         return lambda _: False
     output = output_of(settings.audit.output)
-    return lambda date: Places(output, date).page.exists()
+    return lambda date: DayPaths(output, date).page.exists()
 
 
 def _compared(settings: Settings, judged: DataFrame, manifest: Manifest) -> Comparison | None:

@@ -25,11 +25,11 @@ from feedback.errors import NotAvailable
 from spark_audit.judge.day_verdict import parse_fail_on
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import settled
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.output.run_lock import alone
 from spark_audit.run.opening import output_folder
 from spark_audit.run.package import write_package
-from spark_audit.say.summary import Summary, one_line
+from spark_audit.say.summary import Summary, summary_line
 from spark_audit.stage.window import Window, window_of
 
 
@@ -106,11 +106,11 @@ def run(
             settings, window, conditions, again=again, unlock=unlock, progress=progress
         )
     for one in outcome.before:
-        click.echo(f"judged now, since it was only read: {one_line(one.summary)}", err=True)
+        click.echo(f"judged now, since it was only read: {summary_line(one.summary)}", err=True)
     if as_json:
         click.echo(json.dumps(outcome.summary))
     else:
-        click.echo(one_line(outcome.summary))
+        click.echo(summary_line(outcome.summary))
         click.echo(f"the page: {outcome.page}")
     return outcome.exit_code
 
@@ -131,14 +131,14 @@ def report(config: str | None, as_json: bool, date: str | None) -> int:
     """
     with output_folder(settings_of(config, needs=OF_THE_FOLDER).audit) as output:
         day = _window(date, None, None).date
-        places = Places(output, day)
+        places = DayPaths(output, day)
         page, summary = places.page, _summary(places.summary)
         _require_latest(summary, output, day)
         _require_whole(summary, day)
     if as_json:
         click.echo(json.dumps(summary))
     else:
-        click.echo(one_line(summary))
+        click.echo(summary_line(summary))
         click.echo(f"the page: {page}")
     return int(summary["exit_code"])
 

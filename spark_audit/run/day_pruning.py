@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from feedback.errors import NotAvailable
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import content_of, remove, require_alone, settled, size_of
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.stage.days import is_judged
 from spark_audit.stage.snapshot import Snapshot
 
@@ -50,7 +50,7 @@ def prune(output: Location, *, before: str, is_dry: bool = False) -> list[Pruned
 
 def _each(output: Location, before: str, *, is_dry: bool) -> Iterator[Pruned]:
     for date in _old(output, before):
-        places, snapshot = Places(output, date), Snapshot.of(output, date)
+        places, snapshot = DayPaths(output, date), Snapshot.of(output, date)
         there = [*_derived(places), *snapshot.parts]
         there = [one for one in there if one.exists()]
         size = sum(map(size_of, there))
@@ -75,7 +75,7 @@ def _old(output: Location, before: str) -> list[str]:
     return [date for date in judged[:-1] if date < before]
 
 
-def _derived(places: Places[Location]) -> list[Location]:
+def _derived(places: DayPaths[Location]) -> list[Location]:
     """Return the files made of a snapshot, without those that later days and people need."""
     kept = {one.name for one in (places.summary, places.page, places.carried)}
     of_report = [one for one in content_of(places.report) if one.name not in kept]

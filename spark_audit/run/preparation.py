@@ -16,7 +16,7 @@ from feedback.settings.settings import KafkaSection, Settings
 from spark_audit.judge.carry_over import read_carried
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import recover
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.stage.days import (
     chain_of,
     days_of,
@@ -47,8 +47,8 @@ def check_settings(settings: Settings) -> None:
     connection_options(settings.kafka)
 
 
-def prepare(
-    settings: Settings, window: Window, places: Places[Location], *, again: bool = False
+def prepare_day(
+    settings: Settings, window: Window, places: DayPaths[Location], *, again: bool = False
 ) -> Snapshot[Location] | Manifest:
     """Return the snapshot that a day has, else the limits within which it is to be read.
 
@@ -112,7 +112,7 @@ def _require_not_pruned(snapshot: Snapshot[Location], day: Manifest) -> None:
         )
 
 
-def _recover(places: Places[Location]) -> None:
+def _recover(places: DayPaths[Location]) -> None:
     try:
         for folder in places.folders:
             recover(folder)

@@ -17,7 +17,7 @@ from feedback.errors import NotAvailable
 from feedback.logs import EventLog
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import is_whole, put_text, remove
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.say.prometheus_file import write_metrics
 from spark_audit.say.summary import Summary, post_verdict
 from spark_audit.stage.days import is_judged
@@ -70,7 +70,7 @@ class VerdictTelling:
         for date in sorted(one.name.removeprefix(_UNTOLD) for one in marks):
             if date != self._date and is_judged(self._output, date):
                 _LOG.warning("audit.told_late", date=date)
-                text = Places(self._output, date).summary.read_text(encoding="utf-8")
+                text = DayPaths(self._output, date).summary.read_text(encoding="utf-8")
                 self._tell(json.loads(text), is_news=date >= self._newest)
 
     def finish(self) -> None:
@@ -99,7 +99,7 @@ class VerdictTelling:
         days = self._measured
         try:
             write_metrics(
-                Places(self._output, self._date).metrics,
+                DayPaths(self._output, self._date).metrics,
                 [days[date] for date in sorted(days)],
                 seconds=monotonic_s() - self._began_s,
                 # Until its own day is judged the run has not seen everything.
@@ -117,7 +117,7 @@ def _whole_days(output: Location) -> Iterator[str]:
     """Yield the days that were judged when they were over, the latest first."""
     folders = (output / "reports").glob("date=*")
     for date in sorted((one.name.removeprefix("date=") for one in folders), reverse=True):
-        places = Places(output, date)
+        places = DayPaths(output, date)
         if not is_whole(places.report):
             continue
         try:

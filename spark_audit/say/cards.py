@@ -109,7 +109,7 @@ class FileLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownRequest:
     """One request with a finding.
 
     Args:
@@ -147,7 +147,7 @@ class Card:
     tone: str
     oldest: str
     pastes: tuple[Paste, ...]
-    requests: tuple[Shown, ...]
+    requests: tuple[ShownRequest, ...]
     gaps: PageTable | None
     all_of_it: tuple[FileLink, ...]
 
@@ -231,9 +231,9 @@ def _tone(summary: Mapping[str, Any], finding: Finding) -> str:
     return "plain" if finding in ORDINARY else "warn"
 
 
-def _shown(finding: Finding, row: FindingRow, told: str | None, now_ms: int) -> Shown:
+def _shown(finding: Finding, row: FindingRow, told: str | None, now_ms: int) -> ShownRequest:
     since_ms = row.claimed_at if row.first_at is None else row.first_at
-    return Shown(
+    return ShownRequest(
         request_id=shown(row.request_id),
         topic=shown(row.topic),
         state=" ".join(shown(one) for one in (row.state or "no row", row.code) if one),

@@ -68,7 +68,7 @@ class HeatMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class HourColumn:
     """Some hours taken together."""
 
     title: str
@@ -77,7 +77,7 @@ class Column:
     latencies: Mapping[int, int]
 
 
-def columns_of(summary: Mapping[str, Any]) -> list[Column]:
+def columns_of(summary: Mapping[str, Any]) -> list[HourColumn]:
     """Return the columns of a window's hours: hours, or several together where there are many."""
     hours = summary["by_hour"]
     step = max(1, math.ceil(len(hours) / MOST_COLUMNS))
@@ -90,7 +90,7 @@ def columns_of(summary: Mapping[str, Any]) -> list[Column]:
         for hour in some:
             latencies.update({int(bucket): n for bucket, n in hour["latencies"].items()})
         columns.append(
-            Column(
+            HourColumn(
                 _span(since_ms, until_ms),
                 sum(hour["requests"] for hour in some),
                 sum(hour["errors"] for hour in some),
@@ -128,7 +128,7 @@ def bars(counts: Sequence[tuple[str, int]], times: Sequence[Label], *, what: str
     return Bars(marks, scale, tuple(times), highest, sum(count for _, count in counts))
 
 
-def heat_map(columns: Sequence[Column], times: Sequence[Label]) -> HeatMap:
+def heat_map(columns: Sequence[HourColumn], times: Sequence[Label]) -> HeatMap:
     """Return the heat map of the columns' latencies, a row for each doubling."""
     cells = [_octaves(column.latencies) for column in columns]
     found = [octave for column in cells for octave in column]

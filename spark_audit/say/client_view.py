@@ -29,13 +29,14 @@ def told_of(settings: Settings, first: Mapping[Finding, Sequence[FindingRow]]) -
         except RedisUnavailable as error:
             _LOG.warning("statuses.not_shown", reason=str(error))
             return {}
-    return {one.request_id: in_words(one) for one in statuses}
+    return {one.request_id: status_words(one) for one in statuses}
 
 
-def in_words(status: Status) -> str:
+def status_words(status: Status) -> str:
     """Return a status in a line.
 
-    >>> in_words(Status("r", State.RUNNING, attempt=1, generation=2, updated_at=1_795_132_800_000))
+    >>> since = 1_795_132_800_000
+    >>> status_words(Status("r", State.RUNNING, attempt=1, generation=2, updated_at=since))
     'RUNNING, attempt 1, generation 2, since 2026-11-20 00:00:00'
     """
     if status.state is State.UNKNOWN:

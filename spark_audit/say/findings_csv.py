@@ -27,7 +27,7 @@ def write_disagreements(rows: Iterable[Disagreement], path: Location) -> None:
         writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
         writer.writerow(DISAGREES_COLUMNS)
         writer.writerows(
-            [guarded(getattr(row, name)) for name in DISAGREES_COLUMNS] for row in rows
+            [without_formula(getattr(row, name)) for name in DISAGREES_COLUMNS] for row in rows
         )
 
 
@@ -79,10 +79,10 @@ def write_csv(rows: Iterable[FindingRow], path: Location) -> int:
     return count
 
 
-def guarded(text: str) -> str:
+def without_formula(text: str) -> str:
     """Return text that no spreadsheet takes for a formula.
 
-    >>> guarded("=1+1")
+    >>> without_formula("=1+1")
     "'=1+1"
     """
     return f"'{text}" if text.startswith(_FORMULA) else text
@@ -93,4 +93,4 @@ def _cell(name: str, value: str | int | None) -> str:
         return ""
     if isinstance(value, int):
         return iso(value) if name in _TIMES else str(value)
-    return guarded(value)
+    return without_formula(value)

@@ -20,7 +20,7 @@ from spark_audit.findings import AT_RISK, Finding
 from spark_audit.judge.day_verdict import DayVerdict
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import put_text
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.say.wording import label, number
 
 NAME = "days.jsonl"
@@ -154,7 +154,7 @@ class History:
         return {"days": len(whole), **_nested(numbers)}
 
 
-def line_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+def day_line(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a summary that the table of days holds."""
     counts, latency = summary["counts"], summary["latency"]
     return {
@@ -173,7 +173,7 @@ def read_history(output: Location, today: str, *, length_ms: int) -> History:
     recent, alike = dict[str, Day](), dict[str, Day]()
     lines = read_lines(output)
     for one in _days_before(today):
-        path = Places(output, one).summary
+        path = DayPaths(output, one).summary
         try:
             found = lines.get(one) or json.loads(path.read_text(encoding="utf-8"))
             if found["version"] == 1:

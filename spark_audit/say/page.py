@@ -108,7 +108,7 @@ FILES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedNumber:
     """A number of the day beside those of the days before, all as text."""
 
     name: str
@@ -162,7 +162,7 @@ def render(summary: Mapping[str, Any], evidence: CardSources) -> str:
     )
 
 
-def _figures(summary: Mapping[str, Any]) -> list[Compared]:
+def _figures(summary: Mapping[str, Any]) -> list[ComparedNumber]:
     counts, latency = summary["counts"], summary["latency"]
     named = (
         ("requests", "Requests", counts, number),
@@ -174,7 +174,7 @@ def _figures(summary: Mapping[str, Any]) -> list[Compared]:
     )
     yesterday, median = summary["yesterday"] or {}, summary["median_7d"] or {}
     return [
-        Compared(
+        ComparedNumber(
             name,
             title,
             written(today[name]),
@@ -205,7 +205,7 @@ def _is_unknown(summary: Mapping[str, Any], finding: Finding) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicSummary:
     """A topic of the day: its judged offsets and records, and its findings."""
 
     name: str
@@ -214,7 +214,7 @@ class Topic:
     found: str
 
 
-def _topics(summary: Mapping[str, Any]) -> list[Topic]:
+def _topics(summary: Mapping[str, Any]) -> list[TopicSummary]:
     judged = {one["topic"]: [0, 0] for one in summary["by_topic"]}
     for one in summary["offsets"]["partitions"]:
         sums = judged.setdefault(one["topic"], [0, 0])
@@ -223,7 +223,7 @@ def _topics(summary: Mapping[str, Any]) -> list[Topic]:
     found = {one["topic"]: one["findings"] for one in summary["by_topic"]}
     names = sorted(judged, key=lambda name: (-sum(found.get(name, {}).values()), name or ""))
     return [
-        Topic(
+        TopicSummary(
             shown(name) if name else "without a record",
             number(judged[name][0]),
             number(judged[name][1]),

@@ -21,7 +21,7 @@ from spark_audit.say.history import History
 from spark_audit.say.resend_lines import ResendLines
 
 if TYPE_CHECKING:
-    from spark_audit.stage.chain import Link
+    from spark_audit.stage.chain import ChainLink
     from spark_audit.stage.gaps import Gap
     from spark_audit.stage.manifest import Manifest
 
@@ -110,7 +110,7 @@ def as_text(summary: Summary) -> str:
     return json.dumps(summary, indent=2, allow_nan=False) + "\n"
 
 
-def one_line(summary: Mapping[str, Any]) -> str:
+def summary_line(summary: Mapping[str, Any]) -> str:
     """Return the day in one line, for a terminal or a chat."""
     counts = summary["counts"]
     found = counts["findings"]
@@ -199,7 +199,7 @@ def _histogram(counts: Mapping[int, int]) -> dict[str, int]:
     return {str(bucket): count for bucket, count in sorted(counts.items())}
 
 
-def _offsets(links: Sequence[Link]) -> dict[str, Any]:
+def _offsets(links: Sequence[ChainLink]) -> dict[str, Any]:
     """Return how many offsets the day judged, in all and of each partition. Those of all days, with
     the gaps, are the offsets that there were; `waiting` is left to later days."""
     partitions = [
@@ -242,12 +242,12 @@ def post_verdict(url: str, summary: Mapping[str, Any], *, backoff_s: float = BAC
         url: a secret.
         backoff_s: the pause after the second try; each further one is twice as long.
     """
-    fault = post_json(url, {"text": text_of(summary)}, tries=TRIES, backoff_s=backoff_s)
+    fault = post_json(url, {"text": slack_line(summary)}, tries=TRIES, backoff_s=backoff_s)
     if fault is not None:
         _LOG.warning("webhook.failed", reason=fault)
     return fault is None
 
 
-def text_of(summary: Mapping[str, Any]) -> str:
+def slack_line(summary: Mapping[str, Any]) -> str:
     """Return the line with the three characters escaped that mean something to Slack."""
-    return escaped(one_line(summary))
+    return escaped(summary_line(summary))

@@ -110,7 +110,7 @@ def committed_of(kafka: KafkaQuestions, group: str, kinds: Kinds) -> Mapping[Par
     return kafka.group_offsets(asked)
 
 
-def lettered_of(settings: Settings) -> tuple[str, ...]:
+def lettered_topics_of(settings: Settings) -> tuple[str, ...]:
     """Return the request topics whose failures are kept."""
     kept = settings.worker.dead_letters_of
     return tuple(topic for topic in sorted(settings.audit.topics) if kept(topic) in KEPT)

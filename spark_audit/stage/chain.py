@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 STRAY_MS = 1_293_840_000_000
 
 PartitionName = tuple[str, int]
-Stretch = tuple[int, int]
+OffsetRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class RunReach:
     """The offsets that one run takes of a partition, unless an earlier one did.
 
     Args:
@@ -47,7 +47,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """One partition of the chain, as a run's manifest has it.
 
     Args:
@@ -68,7 +68,7 @@ class Link:
     partition: int
     topic_id: str
     first: int
-    reaches: tuple[Reach, ...]
+    reaches: tuple[RunReach, ...]
     is_by_time: bool = False
     next_first: int = 0
     judged: int = 0
@@ -78,14 +78,14 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class EarlierRun:
     """A run that was made."""
 
     date: str
     number: int
     until_ms: int
     frozen_at_ms: int
-    links: Mapping[PartitionName, Link]
+    links: Mapping[PartitionName, ChainLink]
 
     @property
     def reached_at_ms(self) -> int:
@@ -97,7 +97,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ChainStart:
     """Where a run begins on a partition.
 
     Args:
@@ -108,7 +108,7 @@ class Start:
     """
 
     first: int | None
-    reaches: tuple[Reach, ...] = ()
+    reaches: tuple[RunReach, ...] = ()
     is_first: bool = False
     lost_from: int | None = None
 
@@ -122,7 +122,7 @@ class Chain:
     """
 
     date: str
-    pasts: Sequence[Past] = ()
+    pasts: Sequence[EarlierRun] = ()
 
     @property
     def number(self) -> int:
@@ -130,7 +130,7 @@ class Chain:
         return 1 + max((past.number for past in self.pasts), default=0)
 
     @property
-    def own(self) -> Past | None:
+    def own(self) -> EarlierRun | None:
         """The earlier run of the same day."""
         return next((past for past in self.pasts if past.date == self.date), None)
 
@@ -156,7 +156,9 @@ class Chain:
             return False
         return any(past.number > own.number for past in self.pasts)
 
-    def start(self, place: PartitionName, topic_id: str, *, end: int, is_derived: bool) -> Start:
+    def start(
+        self, place: PartitionName, topic_id: str, *, end: int, is_derived: bool
+    ) -> ChainStart:
         """Return where the run begins on a partition.
 
         Args:
@@ -167,16 +169,18 @@ class Chain:
         seen = [(one.date, one.links[place]) for one in self.pasts if place in one.links]
         links = {date: link for date, link in seen if link.topic_id == topic_id}
         if seen and not links:
-            return Start(0, lost_from=max(link.next_first for _, link in seen))
+            return ChainStart(0, lost_from=max(link.next_first for _, link in seen))
         if not links:
             is_known = any(place[0] == topic for past in self.pasts for topic, _ in past.links)
             # Nothing of it is older than the last run, which would have seen it.
             is_new = is_known or (is_derived and bool(self.pasts))
-            return Start(0 if is_new else None, is_first=not is_new)
+            return ChainStart(0 if is_new else None, is_first=not is_new)
         reaches = {one.number: one for link in links.values() for one in link.reaches}
         return self._start(links, [reaches[number] for number in sorted(reaches)], end)
 
-    def _start(self, links: dict[str, Link], reaches: Sequence[Reach], end: int) -> Start:
+    def _start(
+        self, links: dict[str, ChainLink], reaches: Sequence[RunReach], end: int
+    ) -> ChainStart:
         first: int | None = None
         earlier = [date for date in links if date < self.date]
         if self.date in links:
@@ -188,17 +192,19 @@ class Chain:
         if end < known:
             # The broker has lost records: its offsets are given again.
             reaches = [replace(one, after=min(one.after, end)) for one in reaches]
-            return Start(None if first is None else min(first, end), tuple(reaches), lost_from=end)
+            return ChainStart(
+                None if first is None else min(first, end), tuple(reaches), lost_from=end
+            )
         kept = [one for one in reaches if first is None or one.after > first]
-        return Start(first, tuple(kept))
+        return ChainStart(first, tuple(kept))
 
 
-def stretches(reaches: Iterable[Reach], date: str) -> Iterator[Stretch]:
+def first_reached(reaches: Iterable[RunReach], date: str) -> Iterator[OffsetRange]:
     """Yield the offsets that a day is the first to reach, with or without a record: (first, after).
 
     An offset without a record has no time: it is the day's that came by first.
     """
-    taken: list[Stretch] = []
+    taken: list[OffsetRange] = []
     for one in reaches:
         free = [(one.first, one.after)]
         for first, after in taken:
@@ -208,7 +214,7 @@ def stretches(reaches: Iterable[Reach], date: str) -> Iterator[Stretch]:
         taken.append((one.first, one.after))
 
 
-def _without(stretch: Stretch, first: int, after: int) -> Iterator[Stretch]:
+def _without(stretch: OffsetRange, first: int, after: int) -> Iterator[OffsetRange]:
     begin, end = stretch
     if begin < min(end, first):
         yield begin, min(end, first)

@@ -9,7 +9,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.spark import frame_of
-from spark_audit.stage.chain import STRAY_MS, Link, PartitionName, Reach, Stretch, stretches
+from spark_audit.stage.chain import (
+    STRAY_MS,
+    ChainLink,
+    OffsetRange,
+    PartitionName,
+    RunReach,
+    first_reached,
+)
 from spark_audit.stage.manifest import Manifest
 
 _BOUNDS = ("first", "after", "strays_from")
@@ -35,7 +42,7 @@ def with_chain(frame: DataFrame, manifest: Manifest) -> DataFrame:
     return joined.withColumns({"judged_on": owner, "arrived_by_ms": arrived}).drop(*names)
 
 
-def counted(records: DataFrame, manifest: Manifest) -> tuple[Link, ...]:
+def counted_links(records: DataFrame, manifest: Manifest) -> tuple[ChainLink, ...]:
     """Return the links of a manifest with the sums of its records."""
     place = ("topic", "partition")
     own = {(one.topic, one.partition): _own(one, manifest) for one in manifest.links}
@@ -73,12 +80,12 @@ def counted(records: DataFrame, manifest: Manifest) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def _own(link: Link, manifest: Manifest) -> list[Stretch]:
-    return list(stretches(link.reaches, manifest.date))
+def _own(link: ChainLink, manifest: Manifest) -> list[OffsetRange]:
+    return list(first_reached(link.reaches, manifest.date))
 
 
 def _own_frame(
-    spark: SparkSession, manifest: Manifest, own: Mapping[PartitionName, list[Stretch]]
+    spark: SparkSession, manifest: Manifest, own: Mapping[PartitionName, list[OffsetRange]]
 ) -> DataFrame:
     rows = [
         (
@@ -95,13 +102,13 @@ def _holds(stretch: Column) -> Column:
     return (F.col("offset") >= stretch["first"]) & (F.col("offset") < stretch["after"])
 
 
-def _runs(manifest: Manifest) -> list[Reach]:
+def _runs(manifest: Manifest) -> list[RunReach]:
     """Return one reach of each run, by number: but for offsets they are the same everywhere."""
     runs = {reach.number: reach for link in manifest.links for reach in link.reaches}
     return [runs[number] for number in sorted(runs)]
 
 
-def _bounds(spark: SparkSession, runs: Iterable[Reach], manifest: Manifest) -> DataFrame:
+def _bounds(spark: SparkSession, runs: Iterable[RunReach], manifest: Manifest) -> DataFrame:
     """Return the offsets that each run takes of each partition: `first_0`, `after_0` and so on, in
     the order of the runs; null where it takes nothing."""
     numbers = [run.number for run in runs]
@@ -117,8 +124,8 @@ def _bounds(spark: SparkSession, runs: Iterable[Reach], manifest: Manifest) -> D
     return frame_of(spark, rows, ", ".join(["topic string", "partition int", *columns]))
 
 
-def _taken(index: int, run: Reach) -> Column:
-    """Return the run's date where it takes a record, as `Reach.takes`; else null."""
+def _taken(index: int, run: RunReach) -> Column:
+    """Return the run's date where it takes a record, as `RunReach.takes`; else null."""
     offset, at = F.col("offset"), F.col("timestamp_ms")
     first, after, strays_from = (F.col(f"{name}_{index}") for name in _BOUNDS)
     is_of_day = (at < run.until_ms) | (at > run.frozen_at_ms)
@@ -126,7 +133,7 @@ def _taken(index: int, run: Reach) -> Column:
     return F.when(((offset >= first) & (offset < after) & is_of_day) | is_stray, run.date)
 
 
-def _arrived(index: int, run: Reach) -> Column:
+def _arrived(index: int, run: RunReach) -> Column:
     is_reached = (F.col("offset") >= F.col(f"strays_from_{index}")) & (
         F.col("offset") < F.col(f"after_{index}")
     )

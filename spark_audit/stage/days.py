@@ -12,7 +12,7 @@ from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import is_whole, settled
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.stage.chain import Chain
 from spark_audit.stage.freeze import source_of
 from spark_audit.stage.jdbc import require_version
@@ -74,7 +74,7 @@ def since_last_reading(manifest: Manifest, days: Iterable[Manifest]) -> Manifest
     return replace(manifest, reran_since_ms=span[0], reran_until_ms=span[1])
 
 
-def left_open(output: Location, days: Iterable[Manifest], date: str) -> list[Places[Location]]:
+def left_open(output: Location, days: Iterable[Manifest], date: str) -> list[DayPaths[Location]]:
     """Return the earlier days whose open requests a run of a day goes on with: those that no other
     run has gone on with yet.
 
@@ -97,9 +97,9 @@ def left_open(output: Location, days: Iterable[Manifest], date: str) -> list[Pla
         if one.date < date
         and not any(it.date > one.date and it.number > one.number for it in others)
     ]
-    places = [Places(output, one.date) for one in earlier]
+    places = [DayPaths(output, one.date) for one in earlier]
     judged = [one for one in places if is_whole(one.report)]
-    before = Places(output, date).before
+    before = DayPaths(output, date).before
     is_unknown = before is not None and before.date not in {one.date for one in days}
     return [before] if before is not None and is_unknown and not judged else judged
 
@@ -121,7 +121,7 @@ def unjudged(output: Location, days: Iterable[Manifest], date: str) -> list[Mani
 def is_judged(output: Location, date: str) -> bool:
     """Return whether a day's report is of its latest snapshot, and not of an earlier one."""
     read_at_ms = _frozen_at_ms(Snapshot.of(output, date).manifest)
-    return read_at_ms is not None and read_at_ms == _frozen_at_ms(Places(output, date).summary)
+    return read_at_ms is not None and read_at_ms == _frozen_at_ms(DayPaths(output, date).summary)
 
 
 def _frozen_at_ms(path: Location) -> int | None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import make_url
 
 from feedback.kafka.questions import KafkaQuestions, asking
-from feedback.kafka.values import Partition as Coordinates
+from feedback.kafka.values import Partition
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.settings.settings import Settings
 from spark_audit.stage.audited_topics import (
@@ -28,12 +28,12 @@ from spark_audit.stage.audited_topics import (
     as_before,
     committed_of,
     compacted_of,
-    lettered_of,
+    lettered_topics_of,
     partitions_of,
 )
-from spark_audit.stage.chain import Chain, Link, Reach, Start
+from spark_audit.stage.chain import Chain, ChainLink, ChainStart, RunReach
 from spark_audit.stage.hanging import hidden_records
-from spark_audit.stage.manifest import LogEnd, Manifest, Partition, SnapshotSource, TopicKind
+from spark_audit.stage.manifest import FrozenPartition, LogEnd, Manifest, SnapshotSource, TopicKind
 from spark_audit.stage.window import Window, day_ends
 
 
@@ -46,8 +46,8 @@ class _Limits:
         hidden: one about records that nobody sees yet.
     """
 
-    partition: Partition
-    link: Link
+    partition: FrozenPartition
+    link: ChainLink
     lost: str | None
     hidden: str | None
 
@@ -64,7 +64,7 @@ def freeze(
     *,
     now_ms: int,
     carried: Iterable[str] = (),
-    carried_from: Mapping[Coordinates, int] | None = None,
+    carried_from: Mapping[Partition, int] | None = None,
     chain: Chain | None = None,
     fixed: Manifest | None = None,
 ) -> Manifest:
@@ -84,7 +84,7 @@ def freeze(
     chain = chain or Chain(window.date)
     with asking(settings.kafka) as kafka:
         cluster = kafka.cluster_id()
-        group, lettered = settings.kafka.group, lettered_of(settings)
+        group, lettered = settings.kafka.group, lettered_topics_of(settings)
         kinds, ids = partitions_of(kafka, settings.audit.topics, group, lettered=lettered)
         topics = {name: kind for (name, _), kind in kinds.items()}
         if fixed is not None:
@@ -154,7 +154,7 @@ class _Freeze:
     now_ms: int
     chain: Chain
     ids: Mapping[str, str]
-    carried_from: Mapping[Coordinates, int]
+    carried_from: Mapping[Partition, int]
     fixed: Manifest | None
 
     def limits(self, kafka: KafkaQuestions, kinds: Kinds) -> list[_Limits]:
@@ -182,7 +182,7 @@ class _Freeze:
             by_time = min(since[one], end) if since[one] >= 0 else end
             link = self._link(one, start, by_time, begin, end)
             wanted = min(link.first, self.carried_from.get(one, end))
-            partition = Partition(
+            partition = FrozenPartition(
                 kind=kind.value,
                 topic=one[0],
                 partition=one[1],
@@ -197,9 +197,9 @@ class _Freeze:
     def _hidden(
         self,
         kafka: KafkaQuestions,
-        committed_ends: Mapping[Coordinates, int],
-        log_ends: Mapping[Coordinates, int],
-    ) -> Mapping[Coordinates, str]:
+        committed_ends: Mapping[Partition, int],
+        log_ends: Mapping[Partition, int],
+    ) -> Mapping[Partition, str]:
         # Until the grace is over a transaction of the day may well be about to end.
         if self.now_ms < self.window.until_ms + self.settings.audit.grace_s * 1000:
             return {}
@@ -213,8 +213,8 @@ class _Freeze:
         )
 
     def _read_to(
-        self, kafka: KafkaQuestions, kinds: Kinds, log_ends: Mapping[Coordinates, int]
-    ) -> Mapping[Coordinates, int]:
+        self, kafka: KafkaQuestions, kinds: Kinds, log_ends: Mapping[Partition, int]
+    ) -> Mapping[Partition, int]:
         """Return how far partitions are read, where that is not to the log's end.
 
         Retries, waits and dead letters are: the records there say how a request ended.
@@ -230,26 +230,28 @@ class _Freeze:
             now_ms=self.now_ms,
         )
 
-    def _start(self, one: Coordinates, log_end: int) -> Start:
+    def _start(self, one: Partition, log_end: int) -> ChainStart:
         is_derived = one[0] not in self.settings.audit.topics
         return self.chain.start(one, self.ids[one[0]], end=log_end, is_derived=is_derived)
 
-    def _read_before(self, start: Start) -> int:
+    def _read_before(self, start: ChainStart) -> int:
         """Return how far runs of earlier days have read it."""
         earlier = [one.after for one in start.reaches if one.date < self.window.date]
         return max([start.first or 0, *earlier])
 
-    def _at_least(self, start: Start) -> int:
+    def _at_least(self, start: ChainStart) -> int:
         """Return how far it is read at least: from where it begins, and as far as earlier runs of
         the same day have read."""
         own = [one.after for one in start.reaches if one.date == self.window.date]
         return max([start.first or 0, *own])
 
-    def _link(self, one: Coordinates, start: Start, by_time: int, begin: int, end: int) -> Link:
+    def _link(
+        self, one: Partition, start: ChainStart, by_time: int, begin: int, end: int
+    ) -> ChainLink:
         first = by_time if start.first is None else start.first
         reaches = tuple(reach for reach in start.reaches if reach.after > first)
         if self.fixed is None:
-            own = Reach(
+            own = RunReach(
                 number=self.chain.number,
                 date=self.window.date,
                 first=first,
@@ -259,7 +261,7 @@ class _Freeze:
                 strays_from=min(begin, first) if start.is_first else first,
             )
             reaches = (*reaches, own)
-        return Link(
+        return ChainLink(
             *one,
             self.ids[one[0]],
             first,
@@ -268,7 +270,7 @@ class _Freeze:
         )
 
 
-def _lost(link: Link, start: Start) -> str | None:
+def _lost(link: ChainLink, start: ChainStart) -> str | None:
     if start.lost_from is None:
         return None
     return (

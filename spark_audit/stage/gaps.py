@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from spark_audit.findings import Finding
 from spark_audit.stage.chain import PartitionName
-from spark_audit.stage.manifest import Aborted, Manifest, TopicKind
+from spark_audit.stage.manifest import AbortedOffsets, Manifest, TopicKind
 
 # So many producers may end their transactions side by side in one partition.
 MARKERS = 16
@@ -112,14 +112,16 @@ def offset_gaps(
                     yield _gap(Finding.OFFSET_GAP, place, begin, end)
 
 
-def _by_place(manifest: Manifest) -> dict[PartitionName, list[Aborted]]:
-    found: dict[PartitionName, list[Aborted]] = defaultdict(list)
+def _by_place(manifest: Manifest) -> dict[PartitionName, list[AbortedOffsets]]:
+    found: dict[PartitionName, list[AbortedOffsets]] = defaultdict(list)
     for one in sorted(manifest.aborted, key=lambda one: one.first):
         found[one.topic, one.partition].append(one)
     return found
 
 
-def _unexplained(first: int, after: int, aborted: Sequence[Aborted]) -> Iterator[tuple[int, int]]:
+def _unexplained(
+    first: int, after: int, aborted: Sequence[AbortedOffsets]
+) -> Iterator[tuple[int, int]]:
     """Yield the parts of a hole that transactions do not explain.
 
     Args:

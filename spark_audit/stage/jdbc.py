@@ -15,7 +15,7 @@ from sqlalchemy.engine.url import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from feedback.errors import NotAvailable, SettingsError
-from feedback.sql.faults import one_line, sort
+from feedback.sql.faults import first_line, sort
 from feedback.sql.read_only import open_reader
 from feedback.sql.rights import note_hidden_schema
 from spark_audit.spark import explained
@@ -61,7 +61,7 @@ def _explained(database: Database, engine: Engine) -> Iterator[None]:
         yield
     except DBAPIError as error:
         note_hidden_schema(error, engine, "journal")
-        cause = one_line(error.orig)
+        cause = first_line(error.orig)
         fault = sort(error, "journal")
         why = None if fault is None else fault.security
         if why is None and any(sign in cause for sign in _NO_TABLE):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 
 from spark_audit.stage.jdbc import POSTGRES, literal
-from spark_audit.stage.manifest import Manifest, Partition, TopicKind
+from spark_audit.stage.manifest import FrozenPartition, Manifest, TopicKind
 
 # Names and types of the columns that are read; SQLite's own types say little, so none is guessed.
 REQUEST_SCHEMA = (
@@ -164,7 +164,7 @@ def _columns(table: str, schema: str | Sequence[str]) -> str:
     return ", ".join(f'{table}."{name}"' for name in names)
 
 
-def _of_requests(manifest: Manifest) -> list[Partition]:
+def _of_requests(manifest: Manifest) -> list[FrozenPartition]:
     """Return the partitions whose records are requests of the day, sent or set aside.
 
     Not those of dead letters: a row that names a place there is that of a letter which was given to
@@ -173,7 +173,7 @@ def _of_requests(manifest: Manifest) -> list[Partition]:
     return [one for one in manifest.partitions if one.kind != TopicKind.DLQ]
 
 
-def _starts(table: str, partitions: Iterable[Partition]) -> str:
+def _starts(table: str, partitions: Iterable[FrozenPartition]) -> str:
     """Return the join with a table of the partitions' starts: hashed once, and not a condition of
     hundreds of parts that each row goes through. Both databases call its columns so."""
     rows = ", ".join(

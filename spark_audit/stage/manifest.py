@@ -11,7 +11,7 @@ from typing import Any, Self
 from feedback.errors import NotAvailable
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import put_text
-from spark_audit.stage.chain import Link, Past, Reach, Stretch, stretches
+from spark_audit.stage.chain import ChainLink, EarlierRun, OffsetRange, RunReach, first_reached
 
 VERSION = 6
 
@@ -38,7 +38,7 @@ class TopicKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class FrozenPartition:
     """One partition as it stood at the freeze.
 
     Args:
@@ -59,7 +59,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Aborted:
+class AbortedOffsets:
     """Offsets of transactions without committed records: marks of ends, and aborted records."""
 
     topic: str
@@ -149,17 +149,17 @@ class Manifest:
     group: str
     grace_ms: int
     deadline_s: float
-    partitions: tuple[Partition, ...]
+    partitions: tuple[FrozenPartition, ...]
     workers: Mapping[str, int] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
     compacted: tuple[str, ...] = ()
     lettered: tuple[str, ...] = ()
-    aborted: tuple[Aborted, ...] = ()
+    aborted: tuple[AbortedOffsets, ...] = ()
     forgotten: tuple[ForgottenPartition, ...] = ()
     log_ends: tuple[LogEnd, ...] = ()
     number: int = 1
     before_ms: int = 0
-    links: tuple[Link, ...] = ()
+    links: tuple[ChainLink, ...] = ()
     source: SnapshotSource | None = None
     unseen: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
@@ -173,10 +173,10 @@ class Manifest:
         return self.reran_until_ms or self.journal_read_at_ms
 
     @property
-    def past(self) -> Past:
+    def past(self) -> EarlierRun:
         """The run as a part of the chain."""
         links = {(one.topic, one.partition): one for one in self.links}
-        return Past(self.date, self.number, self.until_ms, self.frozen_at_ms, links)
+        return EarlierRun(self.date, self.number, self.until_ms, self.frozen_at_ms, links)
 
     @property
     def reached_at_ms(self) -> int:
@@ -190,11 +190,11 @@ class Manifest:
             return self
         return replace(self, source=replace(self.source, journal_id=journal_id, schema=schema))
 
-    def stretches(self, topic: str, partition: int) -> tuple[Stretch, ...]:
+    def stretches(self, topic: str, partition: int) -> tuple[OffsetRange, ...]:
         """Return the offsets that are the day's own unless a record there says otherwise."""
         for one in self.links:
             if (one.topic, one.partition) == (topic, partition):
-                return tuple(stretches(one.reaches, self.date))
+                return tuple(first_reached(one.reaches, self.date))
         return ()
 
     @classmethod
@@ -226,14 +226,14 @@ class Manifest:
 
     @classmethod
     def _of(cls, found: dict[str, Any]) -> Self:
-        partitions = tuple(Partition(**one) for one in found.pop("partitions"))
+        partitions = tuple(FrozenPartition(**one) for one in found.pop("partitions"))
         for name in ("carried", "compacted", "lettered", "unseen"):
             found[name] = tuple(found[name])
         # A manifest of before lacks it.
         found["hidden"] = tuple(found.get("hidden", ()))
         found["links"] = tuple(_link(one) for one in found["links"])
         found["source"] = _source(found["source"])
-        found["aborted"] = tuple(Aborted(**one) for one in found["aborted"])
+        found["aborted"] = tuple(AbortedOffsets(**one) for one in found["aborted"])
         found["log_ends"] = tuple(LogEnd(**one) for one in found["log_ends"])
         found["forgotten"] = tuple(ForgottenPartition(**one) for one in found["forgotten"])
         return cls(**found, partitions=partitions)
@@ -248,9 +248,9 @@ class Manifest:
         put_text(path, text + "\n")
 
 
-def _link(found: Any) -> Link:
-    reaches = tuple(Reach(**one) for one in found.pop("reaches"))
-    return Link(**found, reaches=reaches)
+def _link(found: Any) -> ChainLink:
+    reaches = tuple(RunReach(**one) for one in found.pop("reaches"))
+    return ChainLink(**found, reaches=reaches)
 
 
 def _source(found: Any) -> SnapshotSource | None:

@@ -30,7 +30,7 @@ _NUMBER = r"\A[0-9]{1,18}\z"
 
 
 @dataclass(frozen=True, slots=True)
-class Headers:
+class RecordHeaders:
     """All headers of a record.
 
     Args:
@@ -47,7 +47,7 @@ class Headers:
 
     def last_text(self, name: str) -> Column:
         """Return the last header of this name as text; null where there is none."""
-        return Headers(F.reverse(self.names), F.reverse(self.values)).first_text(name)
+        return RecordHeaders(F.reverse(self.names), F.reverse(self.values)).first_text(name)
 
     def first_number(self, name: str) -> Column:
         """Return the first header of this name as a number; null where it is none."""
@@ -68,7 +68,7 @@ class Headers:
         return (self.position(name) > 0) & (F.size(self.names) - others > 1)
 
 
-class Header:
+class RecordHeader:
     """One header, in columns of its own: a projection that has them has read it once for all."""
 
     def __init__(self, name: str) -> None:
@@ -77,7 +77,7 @@ class Header:
             f"_{what} {name}" for what in ("is_there", "is_repeated", "text")
         )
 
-    def columns(self, headers: Headers) -> dict[str, Column]:
+    def columns(self, headers: RecordHeaders) -> dict[str, Column]:
         """Return the columns that the others are made of, by name."""
         position = headers.position(self._name)
         # A header without a value counts as an empty one.
@@ -159,11 +159,11 @@ _ID = r"\A[!-~]{1,128}\z"
 _DECIMAL = r"\A[0-9]{1,15}\z"
 _FIRST_PLACE = r"\A[0-9]{1,10}-[0-9]{1,19}(-(-1|[0-9]{1,19}))?\z"
 
-_OURS = tuple(map(Header, (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, FIRST, OUTCOME_ID)))
+_OURS = tuple(map(RecordHeader, (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, FIRST, OUTCOME_ID)))
 _REQUEST_ID, _ATTEMPT, _DEADLINE, _REOPENS, _GROUP, _FIRST, _OUTCOME_ID = _OURS
 
 
-def header_columns(headers: Headers) -> dict[str, Column]:
+def header_columns(headers: RecordHeaders) -> dict[str, Column]:
     """Return the columns of a frame's headers that `with_envelope` needs, by name."""
     return {name: column for one in _OURS for name, column in one.columns(headers).items()}
 

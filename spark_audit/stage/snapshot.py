@@ -20,10 +20,10 @@ from spark_audit.output.location import read_written
 from spark_audit.output.outputs import P, put_text, recover, replacing, settled
 from spark_audit.output.paths import P_co
 from spark_audit.spark import explained
-from spark_audit.stage.chain_columns import counted
+from spark_audit.stage.chain_columns import counted_links
 from spark_audit.stage.freeze import log_ends
 from spark_audit.stage.gaps import offset_gaps
-from spark_audit.stage.manifest import Aborted, Manifest
+from spark_audit.stage.manifest import AbortedOffsets, Manifest
 from spark_audit.stage.stage_journal import stage_journal
 from spark_audit.stage.stage_records import SCHEMA, stage_records
 
@@ -32,13 +32,13 @@ log = EventLog("onceward.audit")
 
 def aborted_of(
     records: DataFrame, settings: KafkaSection, manifest: Manifest
-) -> tuple[Aborted, ...]:
+) -> tuple[AbortedOffsets, ...]:
     """Return where transactions left no records, in the order of their offsets in each partition.
 
     A hole that cannot be read is left: a finding that a person can explain is better than silence
     about a loss.
     """
-    found: list[Aborted] = []
+    found: list[AbortedOffsets] = []
     probe = engine_of(settings).silences(settings)
     try:
         for hole in offset_gaps(records, manifest, manifest.compacted):
@@ -48,7 +48,7 @@ def aborted_of(
             except KafkaUnavailable as error:
                 log.warning("audit.hole_unread", topic=hole.topic, reason=str(error))
             else:
-                found += [Aborted(*place, first, after) for first, after in stretches]
+                found += [AbortedOffsets(*place, first, after) for first, after in stretches]
     finally:
         probe.close()
     return tuple(found)
@@ -173,7 +173,7 @@ def take(spark: SparkSession, settings: Settings, manifest: Manifest, output: P)
         stage_records(spark, settings.kafka, manifest, part.records)
         records = read_written(spark, part.records, SCHEMA)
         aborted = aborted_of(records, settings.kafka, manifest)
-        links = counted(records, manifest)
+        links = counted_links(records, manifest)
         manifest = replace(manifest, aborted=aborted, links=links)
         read = stage_journal(
             spark,

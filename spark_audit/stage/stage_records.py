@@ -18,11 +18,11 @@ from feedback.settings.settings import KafkaSection
 from spark_audit.output.location import Location, uri_of
 from spark_audit.spark import explained, frame_of
 from spark_audit.stage.chain_columns import with_chain
-from spark_audit.stage.manifest import Manifest, Partition, TopicKind
+from spark_audit.stage.manifest import FrozenPartition, Manifest, TopicKind
 from spark_audit.stage.record_columns import (
     OUTCOME_ID,
     REQUEST_ID,
-    Headers,
+    RecordHeaders,
     header_columns,
     if_request_id,
     naming_unreadable_times,
@@ -98,7 +98,7 @@ def stage_records(
 
 
 def reader_options(
-    settings: KafkaSection, partitions: Iterable[Partition]
+    settings: KafkaSection, partitions: Iterable[FrozenPartition]
 ) -> dict[str, str] | None:
     """Return the options of Spark's reader: every partition by explicit offsets.
 
@@ -154,7 +154,7 @@ def connection_options(settings: KafkaSection) -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in options.items()}
 
 
-def limits_of(spark: SparkSession, partitions: Iterable[Partition]) -> DataFrame:
+def limits_of(spark: SparkSession, partitions: Iterable[FrozenPartition]) -> DataFrame:
     """Return kind, start and committed offset of each partition, and whether the group reads its
     topic, small enough for every task."""
     known = list(partitions)
@@ -182,7 +182,7 @@ def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFra
     placed = chained.withColumn("in_window", is_in_window)
     # Before its start a partition is read for strays alone.
     wanted = placed.where((F.col("offset") >= F.col("start")) | F.col("in_window"))
-    headers = Headers(F.col("names"), F.col("values"))
+    headers = RecordHeaders(F.col("names"), F.col("values"))
     known = wanted.withColumns({**header_columns(headers), **_aside(headers)})
     envelopes = with_envelope(known.drop("names", "values"), manifest.group)
     found = envelopes.withColumn("kind", _kind())
@@ -204,7 +204,7 @@ def _read(raw: DataFrame) -> DataFrame:
     )
 
 
-def _with_strays(manifest: Manifest) -> list[Partition]:
+def _with_strays(manifest: Manifest) -> list[FrozenPartition]:
     """Return the partitions from where the day takes something of them."""
     strays = {
         (link.topic, link.partition): reach.strays_from
@@ -248,7 +248,7 @@ def _about() -> Column:
     )
 
 
-def _aside(headers: Headers) -> dict[str, Column]:
+def _aside(headers: RecordHeaders) -> dict[str, Column]:
     """Return the values of headers that a request's own records do not have: which request it is
     about, why it was set aside, and where it came from; null where a header is not there."""
     number = headers.first_number("ORIGINAL_PARTITION")

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from consumer.dlq.dates import stretch_of
+from consumer.dlq.dates import date_range_of
 from feedback.clock import epoch_ms
 from tests.bench.console.planting import LETTER_EACH_MS, Planted
 from tests.bench.console.screens import screens, times_ms
@@ -46,7 +46,7 @@ def test_a_brushed_stretch_is_half_of_the_letters_and_so_long_ago_three_quarters
     }.items():
         asked = parse_qs(urlsplit(paths[name]).query)
         ends = (asked.get(end, [None])[0] for end in ("since", "until"))
-        since_ms, until_ms = stretch_of(*ends, now_ms=now_ms)
+        since_ms, until_ms = date_range_of(*ends, now_ms=now_ms)
         assert since_ms is not None
         last_ms = now_ms + 1 if until_ms is None else until_ms
         chosen = sum(since_ms <= one < last_ms for one in failed)

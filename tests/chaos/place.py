@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onceward.servers.keeper import Command
+from onceward.servers.keeper import ServerCommand
 from onceward.servers.ports import HOST, free_port
 from tests.chaos.orders import Kind, topic_of
 from tests.chaos.row import Row
@@ -84,34 +84,34 @@ class Place:
         """Bootstrap servers."""
         return self._servers.kafka
 
-    def bank_command(self) -> Command:
+    def bank_command(self) -> ServerCommand:
         """Return the bank's command."""
         port = self.bank.rpartition(":")[2]
         return self._command("bank", (sys.executable, "-m", "tests.kit.bank", "--lines", port), {})
 
-    def worker_command(self, name: str, variables: Mapping[str, str]) -> Command:
+    def worker_command(self, name: str, variables: Mapping[str, str]) -> ServerCommand:
         """Return the command of a worker, with variables for it alone."""
         return self._command(name, self._onceward(self._modules.worker, "run"), variables)
 
-    def resender_command(self) -> Command:
+    def resender_command(self) -> ServerCommand:
         """Return the resender's command."""
         return self._command("resender", self._onceward(self._modules.resender, "resend"), {})
 
-    def caller_command(self, name: str, words: tuple[str, ...]) -> Command:
+    def caller_command(self, name: str, words: tuple[str, ...]) -> ServerCommand:
         """Return the command of a caller."""
         return self._command(name, (sys.executable, "-m", "tests.chaos.caller", *words), {})
 
-    def prune_command(self) -> Command:
+    def prune_command(self) -> ServerCommand:
         """Return the command that prunes all of the journal that may be pruned."""
         argv = (*self._onceward("consumer", "prune"), "--older-than-days", "0")
         return self._command("prune", argv, {})
 
-    def relay_command(self, url: str) -> Command:
+    def relay_command(self, url: str) -> ServerCommand:
         """Return the command of a relay of the outbox in this database."""
         variables = {"ONCEWARD_OUTBOX__URL": url}
         return self._command("relay", self._onceward("producer_client", "relay"), variables)
 
-    def door_command(self, port: int, topic: str) -> Command:
+    def door_command(self, port: int, topic: str) -> ServerCommand:
         """Return the command of a front door, with a log of its own."""
         variables = {"ONCEWARD_HTTP__PORT": str(port), "ONCEWARD_HTTP__TOPICS": topic}
         name = f"door-{len([*self.folder.glob('door-*.log')])}"
@@ -120,7 +120,9 @@ class Place:
     def _onceward(self, module: str, command: str) -> tuple[str, ...]:
         return (sys.executable, "-m", module, command, "--config", str(self.settings_file))
 
-    def _command(self, name: str, argv: tuple[str, ...], variables: Mapping[str, str]) -> Command:
+    def _command(
+        self, name: str, argv: tuple[str, ...], variables: Mapping[str, str]
+    ) -> ServerCommand:
         given = {
             "CHAOS_TOPICS": self.name,
             "CHAOS_BANK": self.bank,
@@ -129,7 +131,7 @@ class Place:
         # `env` becomes the program, pid and all.
         environment = [f"{key}={value}" for key, value in (given | dict(variables)).items()]
         log = self.folder / f"{name}.log"
-        return Command(argv=("/usr/bin/env", *environment, *argv), folder=ROOT, log=log)
+        return ServerCommand(argv=("/usr/bin/env", *environment, *argv), folder=ROOT, log=log)
 
     def _sections(self) -> dict[str, dict[str, Any]]:
         sections: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from feedback.errors import NotAvailable
 from feedback.settings.settings import load
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from producer_client import Client
 from tests.chaos.clients import Clients
 from tests.chaos.fleet import Fleet
@@ -160,7 +160,7 @@ class Scene:
         command = self.place.caller_command(f"caller-{first}", tuple(map(str, given)))
         return KeptProgram(self._keeper, command)
 
-    def run_to_its_end(self, command: Command, *, within_s: float) -> None:
+    def run_to_its_end(self, command: ServerCommand, *, within_s: float) -> None:
         """Run a command.
 
         Raises:

@@ -8,8 +8,8 @@ from pathlib import Path
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
 from onceward.servers.errors import StackError
-from onceward.servers.keeper import Command, Keeper
-from spark_audit.say.summary import one_line
+from onceward.servers.keeper import Keeper, ServerCommand
+from spark_audit.say.summary import summary_line
 from tests.demo.scene import Scene
 
 AUDIT_WITHIN_S = 300.0
@@ -45,7 +45,7 @@ def audit(keeper: Keeper, scene: Scene, *, began_ms: int) -> Audited:
     return audited_by(keeper, command, report, within_s=AUDIT_WITHIN_S)
 
 
-def audited_by(keeper: Keeper, command: Command, report: Path, *, within_s: float) -> Audited:
+def audited_by(keeper: Keeper, command: ServerCommand, report: Path, *, within_s: float) -> Audited:
     """Run an audit and return its findings.
 
     Args:
@@ -59,4 +59,4 @@ def audited_by(keeper: Keeper, command: Command, report: Path, *, within_s: floa
             why = f"it was stopped after {within_s:g} s: this machine is too slow for it now"
             return Audited(f"NO VERDICT, {why}", None)
         return Audited(f"does not say that all is well:\n{error.log}", None)
-    return Audited(one_line(json.loads((report / "summary.json").read_text())), report)
+    return Audited(summary_line(json.loads((report / "summary.json").read_text())), report)

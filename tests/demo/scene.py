@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from feedback.errors import NotAvailable
-from onceward.servers.keeper import Command
+from onceward.servers.keeper import ServerCommand
 from onceward.servers.ports import HOST, free_port
 from tests.stack import Servers
 from tests.stack.servers import JOURNAL, KAFKA
@@ -59,28 +59,28 @@ class Scene:
         """What the audit writes into."""
         return self.folder / "audit"
 
-    def bank_command(self) -> Command:
+    def bank_command(self) -> ServerCommand:
         """Return the bank's command."""
         port = self.bank.rpartition(":")[2]
         return self._command("bank", (sys.executable, "-m", "tests.kit.bank", port))
 
-    def migrate_command(self) -> Command:
+    def migrate_command(self) -> ServerCommand:
         """Return the command that makes the journal's tables."""
         return self._command("migrate", self._consumer("migrate"))
 
-    def worker_command(self, worker: str) -> Command:
+    def worker_command(self, worker: str) -> ServerCommand:
         """Return the command of a worker; its log goes on where a killed one's ended."""
         return self._command(worker, self._consumer("run"))
 
-    def outbox_command(self) -> Command:
+    def outbox_command(self) -> ServerCommand:
         """Return the command that makes the outbox' tables."""
         return self._command("outbox", self._producer("outbox", "migrate"))
 
-    def relay_command(self) -> Command:
+    def relay_command(self) -> ServerCommand:
         """Return the command of the relay."""
         return self._command("relay", self._producer("relay"))
 
-    def audit_command(self, *, date: str, since: str, until: str) -> Command:
+    def audit_command(self, *, date: str, since: str, until: str) -> ServerCommand:
         """Return the command that judges a time of a day."""
         window = ("--date", date, "--since", since, "--until", until)
         audit = (sys.executable, "-m", "spark_audit", "run", "--config", str(self.settings_file))
@@ -93,7 +93,7 @@ class Scene:
         words = (sys.executable, "-m", "producer_client", *command)
         return (*words, "--config", str(self.settings_file))
 
-    def _command(self, name: str, argv: tuple[str, ...]) -> Command:
+    def _command(self, name: str, argv: tuple[str, ...]) -> ServerCommand:
         # `env` becomes the program, pid and all.
         given = {
             "DEMO_TOPIC": self.name,
@@ -104,7 +104,7 @@ class Scene:
             "no_proxy": HOST,
         }
         environment = [f"{key}={value}" for key, value in given.items()]
-        return Command(
+        return ServerCommand(
             argv=("/usr/bin/env", *environment, *argv),
             folder=ROOT,
             log=self.folder / f"{name}.log",

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import ExitCode
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from tests.demo.audit import Audited, audited_by
 
 
 def judged(folder: Path, program: str, *, within_s: float) -> Audited:
-    command = Command((sys.executable, "-c", program), folder, folder / "audit.log")
+    command = ServerCommand((sys.executable, "-c", program), folder, folder / "audit.log")
     with Keeper() as keeper:
         return audited_by(keeper, command, folder, within_s=within_s)
 

@@ -13,8 +13,8 @@ from feedback.status import (
     STORED,
     RefusalReason,
     State,
-    Stored,
-    Write,
+    StoredFacts,
+    WriteFacts,
     derive,
     judge,
     may_reopen,
@@ -24,15 +24,17 @@ from tests.feedback.samples import OTHER_SHA, SHA
 AFTER_CLAIM = frozenset(STORED) - BEFORE_CLAIM
 
 
-def stored(state: State, *, attempt: int = 1, generation: int = 1, resend: bool = False) -> Stored:
-    return Stored(state, attempt, generation, SHA, resend=resend, worker="w1")
+def stored(
+    state: State, *, attempt: int = 1, generation: int = 1, resend: bool = False
+) -> StoredFacts:
+    return StoredFacts(state, attempt, generation, SHA, resend=resend, worker="w1")
 
 
-def write(state: State, *, attempt: int = 1, generation: int = 1) -> Write:
-    return Write(state, attempt, 0 if state in BEFORE_CLAIM else generation, SHA)
+def write(state: State, *, attempt: int = 1, generation: int = 1) -> WriteFacts:
+    return WriteFacts(state, attempt, 0 if state in BEFORE_CLAIM else generation, SHA)
 
 
-def after(old: Stored | None, new: Write, *, resend: bool = False) -> Stored:
+def after(old: StoredFacts | None, new: WriteFacts, *, resend: bool = False) -> StoredFacts:
     """Return what stands after a write that was judged."""
     if old is not None and judge(old, new) is not None:
         return old
@@ -40,14 +42,14 @@ def after(old: Stored | None, new: Write, *, resend: bool = False) -> Stored:
     same = old is not None and old.payload_sha256 == new.payload_sha256
     generation = new.generation or (old.generation if old is not None and same else 0)
     resend = resend and new.state is State.FAILED
-    return Stored(new.state, new.attempt, generation, new.payload_sha256, resend, "w1")
+    return StoredFacts(new.state, new.attempt, generation, new.payload_sha256, resend, "w1")
 
 
 states = st.sampled_from(STORED)
 attempts = st.integers(1, 4)
 shas = st.sampled_from([SHA, OTHER_SHA])
 any_stored = st.builds(
-    Stored,
+    StoredFacts,
     states,
     attempts,
     st.integers(0, 4),
@@ -56,7 +58,7 @@ any_stored = st.builds(
     worker=st.sampled_from(["", "w1", "w2"]),
 )
 any_write = st.builds(
-    Write,
+    WriteFacts,
     states,
     attempts,
     st.integers(0, 4),
@@ -72,7 +74,7 @@ def test_a_request_nobody_knows_takes_any_status(state: State) -> None:
 
 
 def test_the_way_of_a_request_is_taken_step_by_step() -> None:
-    standing: Stored | None = None
+    standing: StoredFacts | None = None
     for step in (State.PENDING, State.ACCEPTED, State.RUNNING, State.RETRYING):
         assert judge(standing, write(step)) is None
         standing = after(standing, write(step))
@@ -235,7 +237,9 @@ def test_the_derived_states_are_never_stored() -> None:
 
 
 @given(any_stored, any_write)
-def test_final_statuses_change_only_by_resolution_and_reopening(old: Stored, new: Write) -> None:
+def test_final_statuses_change_only_by_resolution_and_reopening(
+    old: StoredFacts, new: WriteFacts
+) -> None:
     if old.state not in FINAL or new.payload_sha256 != old.payload_sha256:
         return
     if judge(old, new) is not None or new.state is old.state:
@@ -250,7 +254,7 @@ def test_final_statuses_change_only_by_resolution_and_reopening(old: Stored, new
 
 
 @given(any_stored, any_write)
-def test_nothing_older_is_taken(old: Stored, new: Write) -> None:
+def test_nothing_older_is_taken(old: StoredFacts, new: WriteFacts) -> None:
     if judge(old, new) is not None or new.payload_sha256 != old.payload_sha256:
         return
     if new.state not in BEFORE_CLAIM:
@@ -262,13 +266,13 @@ def test_nothing_older_is_taken(old: Stored, new: Write) -> None:
 
 
 @given(any_stored, any_write)
-def test_another_payload_is_taken_only_from_the_journal(old: Stored, new: Write) -> None:
+def test_another_payload_is_taken_only_from_the_journal(old: StoredFacts, new: WriteFacts) -> None:
     if judge(old, new) is None and new.payload_sha256 != old.payload_sha256:
         assert new.restore
 
 
 @given(st.none() | any_stored, any_write)
-def test_a_write_that_was_taken_may_be_repeated(old: Stored | None, new: Write) -> None:
+def test_a_write_that_was_taken_may_be_repeated(old: StoredFacts | None, new: WriteFacts) -> None:
     if judge(old, new) is None:
         again = replace(new, held_by=None)
         assert judge(after(old, new), again) is None
@@ -332,7 +336,7 @@ WAYS = {
 @given(data=st.data())
 def test_writes_in_any_order_end_where_the_journal_ended(way: str, data: st.DataObject) -> None:
     ending = WAYS[way][-1]
-    standing: Stored | None = None
+    standing: StoredFacts | None = None
     late = data.draw(st.lists(st.sampled_from(WAYS[way]), max_size=4))
     for one in data.draw(st.permutations(WAYS[way] + late)):
         standing = after(standing, one, resend=way == "reopened")

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from consumer.dlq.decoded import decoded
 from consumer.dlq.dialects.letter_headers import letter_of, without_own
-from consumer.dlq.exporting import row_of
+from consumer.dlq.exporting import letter_columns
 from consumer.dlq.letter_state import LetterState
 from consumer.features.retries import headers as retries
 from consumer.features.waits import wait_record as waits
 from consumer.handlers.backoff import Tiers
-from consumer.pool.frames import Decoder, MalformedFrame, encode
+from consumer.pool.frames import FrameDecoder, MalformedFrame, encode_frame
 from consumer.pool.wire import unpack_report
 from feedback.errors import InvalidMessage, NewerStatus, SettingsError
 from feedback.records import envelope, failure_headers
@@ -121,7 +121,7 @@ def test_headers_of_a_record(record: Record) -> None:
 @given(RECORDS)
 def test_a_retry_record(record: Record) -> None:
     with suppress(InvalidMessage):
-        due = retries.read(record, HANDLER, now_s=0.0)
+        due = retries.read_wakeup(record, HANDLER, now_s=0.0)
         place = due.delivery.record
         assert 0 <= place.partition < 2**31 and 0 <= place.offset < 2**63
         assert -1 <= place.timestamp_ms < 2**63
@@ -132,9 +132,9 @@ def test_a_retry_record(record: Record) -> None:
 @given(RECORDS)
 def test_a_wait_record(record: Record) -> None:
     with suppress(InvalidMessage):
-        found = waits.decode(record, group="g")
+        found = waits.decode_wait(record, group="g")
         assert 1 <= len(found.request_id) <= 128
-        if isinstance(found, waits.Wait):
+        if isinstance(found, waits.WaitRecord):
             assert 0 <= found.generation < 2**62
             assert 0 <= found.record.partition < 2**31 and 0 <= found.record.offset < 2**63
             assert -1 <= found.record.timestamp_ms < 2**63
@@ -144,7 +144,7 @@ def test_a_wait_record(record: Record) -> None:
 @given(RECORDS)
 def test_a_letter_of_any_dialect(record: Record) -> None:
     letter = letter_of(record)
-    assert json.dumps(row_of(letter, LetterState.OPEN))
+    assert json.dumps(letter_columns(letter, LetterState.OPEN))
     original = letter.failure.original
     assert original.partition is None or 0 <= original.partition < 2**31
     assert original.offset is None or 0 <= original.offset < 2**63
@@ -214,10 +214,10 @@ FRAMES = st.builds(
 @fuzzed
 @given(st.lists(FRAMES | st.binary(max_size=20), max_size=4), st.integers(1, 30))
 @example([(DEEP).to_bytes(4, "big") + bytes(4) + b"[" * DEEP], DEEP)
-@example([encode({"finished": [[1, [], 0]]})], 9)
+@example([encode_frame({"finished": [[1, [], 0]]})], 9)
 def test_frames_of_a_child(parts: list[bytes], step: int) -> None:
     sent = b"".join(parts)
-    decoder = Decoder(limit_bytes=2 * DEEP)
+    decoder = FrameDecoder(limit_bytes=2 * DEEP)
     with suppress(MalformedFrame):
         for begin in range(0, len(sent), step):
             for frame in decoder.feed(sent[begin : begin + step]):

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm
 
 from feedback.settings.settings import load
-from producer_client.http.authentication import Recognition, authentication_of
+from producer_client.http.authentication import CallerRecognition, authentication_of
 from producer_client.http.callers import Caller, NotAuthenticated
-from producer_client.http.door import HttpOrder, Offer, is_among
+from producer_client.http.door import HttpOrder, TopicOffer, is_among
 from producer_client.http.ids import request_id_of
 from producer_client.http.keys import KeyFile
 from producer_client.http.problems import Problem
@@ -71,14 +71,14 @@ HEADERS = st.fixed_dictionaries(
 
 
 @lru_cache
-def _offer(schema: Path) -> Offer:
+def _offer(schema: Path) -> TopicOffer:
     topics: dict[str, Any] = {**TOPICS, "checked": {"key": "optional", "schema": str(schema)}}
     section = load(None, http={"topics": topics, "max_body_bytes": 10 * DEEP}).http
-    return Offer(section, max_request_bytes=10 * DEEP)
+    return TopicOffer(section, max_request_bytes=10 * DEEP)
 
 
 @pytest.fixture(scope="module")
-def offer(tmp_path_factory: pytest.TempPathFactory) -> Offer:
+def offer(tmp_path_factory: pytest.TempPathFactory) -> TopicOffer:
     schema = tmp_path_factory.mktemp("schema") / "payment.json"
     schema.write_text(json.dumps(SCHEMA))
     return _offer(schema)
@@ -94,7 +94,7 @@ def offer(tmp_path_factory: pytest.TempPathFactory) -> Offer:
 @example("checked", {"content-type": "application/json"}, b"[" * DEEP)
 @example("checked", {"content-type": "application/json", "prefer": "\n" * 60_000}, b"{}")
 def test_headers_and_body_of_a_submission(
-    offer: Offer, topic: str, headers: dict[str, str], body: bytes
+    offer: TopicOffer, topic: str, headers: dict[str, str], body: bytes
 ) -> None:
     began_s = time.thread_time()
     found = offer.order_of(topic, NOBODY, headers, body)
@@ -109,7 +109,7 @@ def test_headers_and_body_of_a_submission(
 
 
 @pytest.fixture(scope="module")
-def recognition(tmp_path_factory: pytest.TempPathFactory) -> Recognition:
+def recognition(tmp_path_factory: pytest.TempPathFactory) -> CallerRecognition:
     """Return all ways to recognise callers at once."""
     folder = tmp_path_factory.mktemp("callers")
     KeyFile(folder / "keys.json").create("shop", submit=None, read=None)
@@ -126,7 +126,7 @@ def recognition(tmp_path_factory: pytest.TempPathFactory) -> Recognition:
         },
     ).http
     found = authentication_of(section)
-    assert isinstance(found, Recognition)
+    assert isinstance(found, CallerRecognition)
     return found
 
 
@@ -155,7 +155,7 @@ CREDENTIALS = st.builds(
 )
 @example("Bearer " + _base64(b'{"alg":' + b"[" * 5000) + ".e30.eA", None, "")
 def test_credentials_of_a_caller(
-    recognition: Recognition, authorization: str | None, named: str | None, address: str
+    recognition: CallerRecognition, authorization: str | None, named: str | None, address: str
 ) -> None:
     given = {"authorization": authorization, "x-forwarded-user": named}
     headers = {name: text for name, text in given.items() if text is not None}

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from feedback.clock import monotonic_s
-from feedback.web.page_server import CLIENT_LIMIT_S, HEAD_LIMIT_BYTES, Answer, PageServer
+from feedback.web.page_server import CLIENT_LIMIT_S, HEAD_LIMIT_BYTES, PageAnswer, PageServer
 from tests.fuzz.exchange import exchanged
 from tests.fuzz.test_boundaries import fuzzed
 
@@ -63,8 +63,8 @@ SENT = st.builds(
 )
 
 
-def live() -> Answer:
-    return Answer(HTTPStatus.OK, "text/plain", b"live\n")
+def live() -> PageAnswer:
+    return PageAnswer(HTTPStatus.OK, "text/plain", b"live\n")
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import psutil
 
 from feedback.errors import NotAvailable
 from onceward.servers.errors import tail
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from tests import preloaded
 from tests.eventually import eventually
 from tests.failure_report import show_on_failure
@@ -217,7 +217,7 @@ class KeptProgram(Program):
         keeper: starts it.
     """
 
-    def __init__(self, keeper: Keeper, command: Command) -> None:
+    def __init__(self, keeper: Keeper, command: ServerCommand) -> None:
         self._keeper = keeper
         super().__init__(keeper.start(command), command.log)
 

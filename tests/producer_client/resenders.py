@@ -12,7 +12,7 @@ from feedback.records.envelope import Record, decode_headers
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from producer_client.resender.resender import Resender
-from producer_client.resender.resends import Resent
+from producer_client.resender.resends import ResentRequest
 from tests.eventually import HANG_S, eventually
 from tests.kit.program import StartedProgram
 
@@ -35,7 +35,7 @@ class Running:
     """A resender in this process, and what it sent again."""
 
     def __init__(self, settings: Settings) -> None:
-        self.resent: list[Resent] = []
+        self.resent: list[ResentRequest] = []
         self.resender = Resender(settings, on_resent=self.resent.append)
         self.resender.start()
 
@@ -43,7 +43,7 @@ class Running:
         """Return the ids of what it sent again, in order."""
         return [one.request_id for one in self.resent]
 
-    def sends(self, count: int, *, timeout_s: float = HANG_S) -> list[Resent]:
+    def sends(self, count: int, *, timeout_s: float = HANG_S) -> list[ResentRequest]:
         """Return what it sent again when that is so many."""
         eventually(lambda: len(self.resent) >= count, timeout_s=timeout_s, what=f"{count} resends")
         return list(self.resent)

@@ -1,8 +1,8 @@
 """A simulated world: the product's own decisions, driven by a seeded scheduler (issue 4, point 7).
 
-What is real: `Worker.turn` with `Held` and `Buffer`, `Intake`, `StatusWriter`, `Sweeper`,
-`Liveness` and its heartbeat, `StatusRestore`, `Revival`, `Sending`, the resender's plan and
-`Resends`, and every pure rule: claim verdicts, takeovers, continuations, outcomes, statuses,
+What is real: `Worker.turn` with `InFlight` and `Buffer`, `Intake`, `StatusWriter`, `Sweeper`,
+`Liveness` and its heartbeat, `StatusRestore`, `PayloadLookup`, `SendingThread`, the resender's plan
+and `Resends`, and every pure rule: claim verdicts, takeovers, continuations, outcomes, statuses,
 resends. They run in one thread: what they wait on parks them (`processes.Parking`), and `clock`
 shows each the clocks of its own host.
 

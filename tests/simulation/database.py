@@ -43,7 +43,7 @@ from consumer.journal.claims.verdict import (
     HELD,
     INSERT,
     ClaimAction,
-    Decision,
+    ClaimDecision,
     decide,
     decide_finish,
     gives_way,
@@ -52,7 +52,7 @@ from consumer.journal.claims.verdict import (
     is_same_request,
     resolution,
 )
-from consumer.journal.losses.lost_rows import Followed, why_followed
+from consumer.journal.losses.lost_rows import AllowedBy, why_followed
 from consumer.journal.losses.told_rule import catch_up_with
 from consumer.journal.records import DEADLINE_OVER, KeyHolder, over_message
 from tests.simulation.peers import Peers
@@ -206,7 +206,7 @@ class Database(Peers):
                 caught_up.append(self._bring_forward(worker_id, forward, row))
         return caught_up
 
-    def _keep_lost(self, row: Row, worker_id: str, why: Followed | TakeoverKind | None) -> None:
+    def _keep_lost(self, row: Row, worker_id: str, why: AllowedBy | TakeoverKind | None) -> None:
         outcome = WORKER_DIED if row.state == JournalState.CLAIMED else None
         self._keep(row, worker_id, outcome=outcome, allowed_by=why)
 
@@ -449,7 +449,7 @@ class Database(Peers):
         return KeyHolder(is_running, due_in_ms, now)
 
     def _verdict(
-        self, claim: Claim, row: Row | None, decision: Decision, held: set[Name]
+        self, claim: Claim, row: Row | None, decision: ClaimDecision, held: set[Name]
     ) -> ClaimVerdict:
         if decision.kind is VerdictKind.RUN and row is not None:
             held.add((row.request_id, row.generation))

@@ -17,10 +17,10 @@ from consumer.journal import (
     LeaseTimes,
     Row,
     ToldRun,
-    Unhandled,
+    UnhandledRequest,
     Work,
 )
-from consumer.journal.losses.republish import Page, RestoreCursor, Turn
+from consumer.journal.losses.republish import EndingsPage, RestoreCursor, WhoseTurn
 from consumer.journal.pacing import EVER_MS
 from feedback.status import State
 from tests.simulation.processes import Process
@@ -74,7 +74,9 @@ class SimulatedJournal:
         only_published = len(sent.published) and len(said) == 1
         return self._call(f"{'~' * bool(only_published)}writes {', '.join(said)}", apply)
 
-    def unhandled(self, topics: Collection[str], limit: int, late_ms: int) -> list[Unhandled]:
+    def unhandled(
+        self, topics: Collection[str], limit: int, late_ms: int
+    ) -> list[UnhandledRequest]:
         """Return what nobody has a handler for."""
         return self._call(
             "~looks for what has no handler",
@@ -181,7 +183,7 @@ class SimulatedRepublication:
     def _call(self, what: str, action: Callable[[], Found]) -> Found:
         return self._world.call(self._process, "republishes", what, action, JournalUnavailable)
 
-    def take_turn(self, run_id: str) -> Turn:
+    def take_turn(self, run_id: str) -> WhoseTurn:
         """Return whose turn it is."""
         return self._call(
             f"~asks whether to serve {run_id}",
@@ -195,9 +197,13 @@ class SimulatedRepublication:
             lambda: self._world.database.end_republication(self._worker_id, run_id),
         )
 
-    def page(self, cursor: RestoreCursor, *, ttl_ms: Mapping[State, int], limit: int) -> Page:
+    def page(
+        self, cursor: RestoreCursor, *, ttl_ms: Mapping[State, int], limit: int
+    ) -> EndingsPage:
         """Return the endings."""
-        return self._call("~reads endings", lambda: Page(self._world.database.endings(), None))
+        return self._call(
+            "~reads endings", lambda: EndingsPage(self._world.database.endings(), None)
+        )
 
     def close(self) -> None:
         """Close nothing."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from consumer.journal import DISOWNED, DeadEnd, FarLease, JournalState, Row, Unhandled
+from consumer.journal import DISOWNED, DeadEnd, FarLease, JournalState, Row, UnhandledRequest
 from consumer.journal.losses.lost_rows import why_followed
-from consumer.journal.losses.republish import RestoreTurn, Turn
+from consumer.journal.losses.republish import RestoreTurn, WhoseTurn
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.records import DEADLINE_OVER, WORKER_DIED, over_message
 from tests.simulation.pruning import Pruning
@@ -71,11 +71,11 @@ class Peers(Pruning):
 
     def unhandled(
         self, worker_id: str, topics: Collection[str], limit: int, late_ms: int
-    ) -> list[Unhandled]:
+    ) -> list[UnhandledRequest]:
         """Return what dead workers left, or waits, on any other topic than these."""
         is_late = worker_id in self.leases and not self.lives(worker_id)
         found = [
-            Unhandled(row, row.deadline_at + late_ms <= self.now_ms())
+            UnhandledRequest(row, row.deadline_at + late_ms <= self.now_ms())
             for row in self.rows.values()
             if row.topic not in topics
             and (
@@ -153,15 +153,15 @@ class Peers(Pruning):
 
     # republishing --------------------------------------------------------------------------
 
-    def take_republication(self, worker_id: str, run_id: str) -> Turn:
+    def take_republication(self, worker_id: str, run_id: str) -> WhoseTurn:
         """Return whose turn it is to tell the endings again to this start of Redis."""
         holder = self._republishing
         if run_id in holder.served:
-            return Turn.DONE
+            return WhoseTurn.DONE
         if holder.worker_id not in ("", worker_id) and self.lives(holder.worker_id):
-            return Turn.OTHERS
+            return WhoseTurn.OTHERS
         self._republishing = replace(holder, worker_id=worker_id)
-        return Turn.MINE
+        return WhoseTurn.MINE
 
     def end_republication(self, worker_id: str, run_id: str | None) -> bool:
         """Give the turn back."""

@@ -44,9 +44,9 @@ from feedback.clock import epoch_ms
 from feedback.errors import NotSent, SendUnknown
 from feedback.kafka.source import CommitFailed
 from feedback.records.envelope import MAX_ATTEMPT, Envelope
-from feedback.redis.deadlines import Taken
+from feedback.redis.deadlines import TakenRequests
 from feedback.status import State as Told
-from feedback.status import Stored, Write, judge
+from feedback.status import StoredFacts, WriteFacts, judge
 from feedback.statuses import Status
 from producer_client.resender import resend_plan
 from producer_client.sending import send_flow, send_rules
@@ -145,7 +145,7 @@ def _at_once(self: Liveness, now_s: float) -> bool:
     return self.lease_holds(now_s)
 
 
-def _without_attempts(self: RedisServer, stored: Stored, write: Write) -> object:
+def _without_attempts(self: RedisServer, stored: StoredFacts, write: WriteFacts) -> object:
     return judge(stored, replace(write, attempt=max(write.attempt, stored.attempt)))
 
 
@@ -199,18 +199,20 @@ def _same_payload(one: Claim | Refusal, row: Row) -> bool:
     return row.payload_sha256 == one.payload_sha256
 
 
-def _other_payload(stored: Stored, write: Write) -> bool:
+def _other_payload(stored: StoredFacts, write: WriteFacts) -> bool:
     return write.payload_sha256 != stored.payload_sha256
 
 
 _seen = resend_plan._seen
 
 
-def _whenever_it_was_told(status: Status, taken: Taken) -> SeenRequest:
+def _whenever_it_was_told(status: Status, taken: TakenRequests) -> SeenRequest:
     return replace(_seen(status, taken), is_from_before=False)
 
 
-def _whenever_it_was_written(self: RedisServer, stored: Stored, stands: Mapping[str, str]) -> bool:
+def _whenever_it_was_written(
+    self: RedisServer, stored: StoredFacts, stands: Mapping[str, str]
+) -> bool:
     return False
 
 
@@ -219,7 +221,11 @@ def _as_declared_now(claimed: str | None, declared: InDoubtPolicy) -> InDoubtPol
 
 
 def _look_once(
-    self: SimulatedDeadlines, taken: Taken, looks_s: Mapping[str, float], *, fixed: bool = False
+    self: SimulatedDeadlines,
+    taken: TakenRequests,
+    looks_s: Mapping[str, float],
+    *,
+    fixed: bool = False,
 ) -> None:
     for request_id in looks_s:
         self._world.redis.deadlines.pop(request_id, None)

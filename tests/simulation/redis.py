@@ -20,8 +20,8 @@ from feedback.status import (
     FINAL,
     RefusalReason,
     State,
-    Stored,
-    Write,
+    StoredFacts,
+    WriteFacts,
     is_other_request,
     judge,
     may_be_taken_back,
@@ -191,11 +191,11 @@ class RedisServer:
         self._on_status(before, write, None)
         return answer
 
-    def judge(self, stored: Stored, write: Write) -> object:
+    def judge(self, stored: StoredFacts, write: WriteFacts) -> object:
         """Say the rule; a test leaves a part of it out."""
         return judge(stored, write)
 
-    def is_from_before(self, stored: Stored, stands: Mapping[str, str]) -> bool:
+    def is_from_before(self, stored: StoredFacts, stands: Mapping[str, str]) -> bool:
         """Say whether another start was told, and it may have been taken back since."""
         deadline_at = stands.get("deadline_at")
         left_s = None if deadline_at is None else (int(deadline_at) - self._clock.true_ms) / 1000
@@ -329,8 +329,8 @@ class RedisServer:
         return self._contents
 
 
-def _facts(stands: Mapping[str, str], write: StatusWrite) -> tuple[Stored, Write]:
-    stored = Stored(
+def _facts(stands: Mapping[str, str], write: StatusWrite) -> tuple[StoredFacts, WriteFacts]:
+    stored = StoredFacts(
         State(stands["status"]),
         int(stands["attempt"]),
         int(stands.get("generation") or 0),
@@ -342,8 +342,8 @@ def _facts(stands: Mapping[str, str], write: StatusWrite) -> tuple[Stored, Write
     return stored, _asked(write)
 
 
-def _asked(write: StatusWrite) -> Write:
-    return Write(
+def _asked(write: StatusWrite) -> WriteFacts:
+    return WriteFacts(
         write.state,
         write.attempt,
         write.generation,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, NotSent, RedisUnavailable, SendUnknown
 from feedback.records.envelope import Record
-from feedback.redis.deadlines import Taken
+from feedback.redis.deadlines import TakenRequests
 from feedback.status import FINAL, State
 from feedback.statuses import Status
 from producer_client.resender.payloads import Found, PayloadFinder
-from producer_client.resender.resend_plan import plan_of
+from producer_client.resender.resend_plan import resend_plan_of
 from producer_client.resender.resends import ResendBatch, Resends
 from tests.simulation.clients import Sender
 from tests.simulation.clock import Face
@@ -38,21 +38,23 @@ class SimulatedDeadlines:
     def _call(self, what: str, action: Any) -> Any:
         return self._world.call(self._sender, "redis", what, action, RedisUnavailable)
 
-    def take(self) -> Taken:
+    def take(self) -> TakenRequests:
         """Lease what is due."""
 
-        def take() -> Taken:
+        def take() -> TakenRequests:
             now, scores = self._world.clock.true_ms, self._world.redis.deadlines
             due = tuple(one for one, at in scores.items() if at <= now or self._is_lost(one))
             unfinished = frozenset(self._world.redis.leased.intersection(due))
             self._world.redis.leased.update(due)
             scores.update(dict.fromkeys(due, now + int(LEASE_S * 1000)))
-            return Taken(now, "lease", due, unfinished, 0, self._world.redis.run_id)
+            return TakenRequests(now, "lease", due, unfinished, 0, self._world.redis.run_id)
 
-        taken: Taken = self._call("~looks what is due", take)
+        taken: TakenRequests = self._call("~looks what is due", take)
         return taken
 
-    def settle(self, taken: Taken, looks_s: Mapping[str, float], *, fixed: bool = False) -> None:
+    def settle(
+        self, taken: TakenRequests, looks_s: Mapping[str, float], *, fixed: bool = False
+    ) -> None:
         """Set the next looks."""
 
         def settle() -> None:
@@ -66,7 +68,7 @@ class SimulatedDeadlines:
         if looks_s:
             self._call("~sets the next looks", settle)
 
-    def remove(self, taken: Taken, request_ids: Sequence[str]) -> None:
+    def remove(self, taken: TakenRequests, request_ids: Sequence[str]) -> None:
         """Forget what has ended, unless it was opened again meanwhile."""
 
         def remove() -> None:
@@ -185,7 +187,7 @@ class Resender(Sender):
         with suppress(RedisUnavailable, KafkaUnavailable, NotSent, SendUnknown):
             taken = self._deadlines.take()
             statuses = self.store.read_many(taken.request_ids)
-            plan = plan_of(statuses, taken, resend_after_s=RESEND_AFTER_S)
+            plan = resend_plan_of(statuses, taken, resend_after_s=RESEND_AFTER_S)
             self._deadlines.settle(taken, plan.looks_s)
             self._deadlines.remove(taken, plan.ended)
             for topic, statuses in plan.searches.items():

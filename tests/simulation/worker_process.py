@@ -13,7 +13,7 @@ from consumer.intake.context import IntakeContext
 from consumer.intake.intake import Intake
 from consumer.journal import JournalUnavailable, Row
 from consumer.loop.limits import Limits
-from consumer.loop.payload_lookup import Revival
+from consumer.loop.payload_lookup import PayloadLookup
 from consumer.loop.recovery.sweeper import Sweeper
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.worker import Worker
@@ -62,7 +62,7 @@ class Waiting(Buffer):
         return self.room >= at_least
 
 
-class Payloads(Revival):
+class Payloads(PayloadLookup):
     """What a dead worker's request needs to go on; the topics are simulated."""
 
     def __init__(self, world: World, store: Any, handlers: Mapping[str, Handler]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pyspark
 import requests
 
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from onceward.servers.launch import launch
 from onceward.servers.ports import HOST, free_port
 from tests.kit.packages import install_missing
@@ -47,11 +47,11 @@ class Master:
         """What `spark-submit` is told."""
         return f"spark://{HOST}:{self.port}"
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Nothing to prepare."""
         return ()
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the master's command."""
         options = ("--port", str(self.port), "--webui-port", str(self.page_port))
         return _daemon(folder, "master.Master", *options)
@@ -81,12 +81,12 @@ class Worker:
         """Its page."""
         return f"http://{HOST}:{self.page_port}"
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Write where executors put what they shuffle."""
         (folder / "worker.conf").write_text(f"spark.local.dir {folder}\n")
         return ()
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the worker's command."""
         room = ("--cores", "1", "--memory", f"{EXECUTOR_MIB}m")
         places = ("--work-dir", str(folder), "--properties-file", str(folder / "worker.conf"))
@@ -115,10 +115,10 @@ def standalone(workers: int) -> Iterator[Master]:
         yield master
 
 
-def _daemon(folder: Path, name: str, *options: str) -> Command:
+def _daemon(folder: Path, name: str, *options: str) -> ServerCommand:
     start = ("env", *_ENVIRONMENT, str(SPARK / "bin" / "spark-class"))
     argv = (*start, f"org.apache.spark.deploy.{name}", "--host", HOST, *options)
-    return Command(argv=argv, folder=folder, log=folder / "spark.log")
+    return ServerCommand(argv=argv, folder=folder, log=folder / "spark.log")
 
 
 def _state(port: int) -> dict[str, Any]:

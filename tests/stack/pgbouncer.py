@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from onceward.servers.launch import launch
 from onceward.servers.packages import program
 from onceward.servers.ports import HOST, free_port
@@ -52,7 +52,7 @@ class PgBouncer:
         """SQLAlchemy URL of the database, through the pooler."""
         return urlsplit(self.upstream)._replace(netloc=f"{USER}@{HOST}:{self.port}").geturl()
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Write the settings where the user that it will run as can read them."""
         given = {"host": HOST, "port": self.port, "user": USER, "pool_size": self.pool_size}
         text = SETTINGS.format(upstream=urlsplit(self.upstream).port, **given)
@@ -61,9 +61,9 @@ class PgBouncer:
             shutil.chown(folder, user)
         return ()
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the server's command."""
-        return Command(
+        return ServerCommand(
             argv=(program("pgbouncer"), str(folder / "pgbouncer.ini")),
             folder=folder,
             log=folder / "pgbouncer.log",

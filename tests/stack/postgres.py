@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from onceward.servers.keeper import Command
+from onceward.servers.keeper import ServerCommand
 from onceward.servers.packages import program
 from onceward.servers.ports import HOST, free_port
 
@@ -60,7 +60,7 @@ class Postgres:
         """SQLAlchemy URL of its first database."""
         return f"postgresql+psycopg://{USER}@{HOST}:{self.port}/postgres"
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Return `initdb`, after giving the folder to the user it will run as."""
         user = server_user()
         if user is not None:
@@ -68,9 +68,9 @@ class Postgres:
         data = folder / "data"
         options = f"--username={USER} --auth=trust --encoding=UTF8 --locale=C --no-sync"
         argv = (program("initdb"), f"--pgdata={data}", *options.split())
-        return (Command(argv=argv, folder=folder, log=folder / "initdb.log", user=user),)
+        return (ServerCommand(argv=argv, folder=folder, log=folder / "initdb.log", user=user),)
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the server's command.
 
         It is ended by SIGQUIT, the immediate shutdown: SIGTERM would wait for every client to
@@ -79,7 +79,7 @@ class Postgres:
         chosen = {**SETTINGS, **self.settings}
         settings = [word for name, value in chosen.items() for word in ("-c", f"{name}={value}")]
         data = folder / "data"
-        return Command(
+        return ServerCommand(
             argv=(program("postgres"), "-D", str(data), "-p", str(self.port), *settings),
             folder=folder,
             log=folder / "postgres.log",

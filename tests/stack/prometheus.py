@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import requests
 
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from onceward.servers.launch import launch
 from onceward.servers.packages import program
 from onceward.servers.ports import HOST, free_port
@@ -40,14 +40,14 @@ class Prometheus:
         """The URL of its API and pages."""
         return f"http://{HOST}:{self.port}"
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Write its configuration."""
         (folder / "prometheus.yml").write_text(json.dumps(self.settings))  # JSON is YAML
         return ()
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the server's command."""
-        return Command(
+        return ServerCommand(
             argv=(
                 program("prometheus"),
                 f"--config.file={folder / 'prometheus.yml'}",

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from onceward.servers.packages import program
 from onceward.servers.ports import HOST
 from tests.eventually import eventually
@@ -37,7 +37,7 @@ class Standby(Postgres):
     follows: str = ""
     name: str = STANDBY
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Return the copying, after giving the folder to the user it will run as."""
         (initdb,) = Postgres.prepare(self, folder)
         source = f"{dsn(self.follows)}?application_name={STANDBY}"
@@ -48,7 +48,7 @@ class Standby(Postgres):
             f"--dbname={source}",
             *options.split(),
         )
-        return (Command(argv=argv, folder=folder, log=folder / "copy.log", user=initdb.user),)
+        return (ServerCommand(argv=argv, folder=folder, log=folder / "copy.log", user=initdb.user),)
 
 
 class Replicated:

@@ -11,7 +11,7 @@ import psutil
 
 from onceward.servers.errors import StackError
 from onceward.servers.keeper import Keeper
-from onceward.servers.launch import Running, Server, launch, launch_in
+from onceward.servers.launch import RunningServer, Server, launch, launch_in
 from tests.eventually import eventually
 from tests.paused import paused
 from tests.stack.installing import install
@@ -30,7 +30,7 @@ class Restartable:
 
     def __init__(self, keeper: Keeper, choose: Callable[[], Server]) -> None:
         self._keeper = keeper
-        self._running: Running = launch(keeper, choose)
+        self._running: RunningServer = launch(keeper, choose)
         self._is_up = True
 
     @property

@@ -24,7 +24,7 @@ import requests
 
 from onceward.servers.cache import cache_folder
 from onceward.servers.jars import fetch
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from onceward.servers.launch import launch
 from onceward.servers.packages import program
 from onceward.servers.ports import HOST, free_port
@@ -82,7 +82,7 @@ class S3:
         """URL of its API."""
         return f"http://{HOST}:{self.port}"
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Write its settings."""
         settings = {
             "s3proxy.endpoint": self.address,
@@ -96,14 +96,14 @@ class S3:
         (folder / "logback.xml").write_text(_LOGBACK)
         return ()
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the server's command."""
         argv = (
             *(program("java"), *_JVM, f"-Dlogback.configurationFile={folder}/logback.xml"),
             *("-cp", f"{s3proxy_folder()}/*", "org.gaul.s3proxy.Main"),
             *("--properties", str(folder / "s3.properties")),
         )
-        return Command(argv=argv, folder=folder, log=folder / "s3.log")
+        return ServerCommand(argv=argv, folder=folder, log=folder / "s3.log")
 
     def answers(self, folder: Path) -> bool:
         """Say whether it answers, and knows this user: another one's would not."""

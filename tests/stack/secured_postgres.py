@@ -13,7 +13,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from onceward.servers.keeper import Command
+from onceward.servers.keeper import ServerCommand
 from onceward.servers.ports import HOST
 from tests.stack.authority import Authority, Certificate
 from tests.stack.postgres import USER, Postgres, dsn, fresh_database, server_user
@@ -40,7 +40,7 @@ class TlsPostgres(Postgres):
     access: str = field(default=_ACCESS, kw_only=True)
     cafile: Path | None = field(default=None, kw_only=True)
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Write who may connect, and the key where its user alone can read it."""
         access, key = folder / "access.conf", folder / "server.key"
         access.write_text(self.access)
@@ -53,7 +53,7 @@ class TlsPostgres(Postgres):
                 shutil.chown(target, user)
         return super(TlsPostgres, self).prepare(folder)
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the server's command."""
         tls: dict[str, object] = {
             "ssl": "on",

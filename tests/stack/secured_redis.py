@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import redis
 
-from onceward.servers.keeper import Command
+from onceward.servers.keeper import ServerCommand
 from onceward.servers.packages import program
 from onceward.servers.ports import HOST, free_port
 from tests.stack.authority import Authority
@@ -44,11 +44,11 @@ class TlsRedis:
         """URL of its first database, without a user."""
         return f"rediss://{HOST}:{self.port}/0"
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Nothing to prepare."""
         return ()
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the server's command; a stop has nothing to save."""
         listens = ("--bind", HOST, "--port", "0", "--tls-port", str(self.port))
         files = ("--tls-cert-file", "--tls-key-file")
@@ -58,7 +58,7 @@ class TlsRedis:
         users = ("--user", ADMIN, *rights, "--user", "default", "off")
         data = ("--dir", str(folder), "--appendonly", "no", "--save", "")
         argv = (program("redis-server"), *listens, *tls, *trust, *users, *data)
-        return Command(argv=argv, folder=folder, log=folder / "redis.log")
+        return ServerCommand(argv=argv, folder=folder, log=folder / "redis.log")
 
     def answers(self, folder: Path) -> bool:
         """Say whether it answers, and from this folder."""

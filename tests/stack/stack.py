@@ -10,7 +10,7 @@ from typing import Self
 
 from onceward.servers.kafka import Broker
 from onceward.servers.keeper import Keeper
-from onceward.servers.launch import Running, Server, launch
+from onceward.servers.launch import RunningServer, Server, launch
 from onceward.servers.redis import Redis
 from tests.stack.installing import install
 from tests.stack.postgres import Postgres
@@ -34,7 +34,7 @@ class Stack:
     """
 
     def __init__(
-        self, *, servers: Servers, running: Mapping[str, Running], keeper: Keeper | None
+        self, *, servers: Servers, running: Mapping[str, RunningServer], keeper: Keeper | None
     ) -> None:
         self.servers = servers
         self.running = running
@@ -102,7 +102,9 @@ class Stack:
             self._keeper.close()
 
 
-def _launch_all(keeper: Keeper, kinds: Mapping[str, Callable[[], Server]]) -> dict[str, Running]:
+def _launch_all(
+    keeper: Keeper, kinds: Mapping[str, Callable[[], Server]]
+) -> dict[str, RunningServer]:
     threads = ThreadPoolExecutor(max_workers=len(kinds), thread_name_prefix="stack")
     try:
         launches = {kind: threads.submit(launch, keeper, make) for kind, make in kinds.items()}

@@ -12,7 +12,7 @@ import pytest
 
 from onceward.servers.errors import StackError
 from onceward.servers.jars import FEATURES
-from onceward.servers.keeper import Command
+from onceward.servers.keeper import ServerCommand
 from tests.stack import classes
 
 # Told to end, it goes on with what it writes, for longer than anybody waits, or ends.
@@ -38,14 +38,14 @@ class _Writer:
     address: str = ""
     ready_within_s: float = 30.0
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         (folder / "data").mkdir()
         (folder / "data" / FEATURES).touch()
         return ()
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         argv = (sys.executable, "-c", _WRITER, str(self.classes_to), self.speed)
-        return Command(argv=argv, folder=folder, log=folder / "log")
+        return ServerCommand(argv=argv, folder=folder, log=folder / "log")
 
     def answers(self, folder: Path) -> bool:
         return (folder / "up").exists()

@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, text
 
 from onceward.servers.jars import classes_file
 from onceward.servers.kafka import Broker
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from onceward.servers.launch import launch
 from onceward.servers.ports import HOST, free_port
 from onceward.servers.redis import Redis
@@ -251,7 +251,7 @@ def test_a_server_that_cannot_start_shows_the_end_of_its_log() -> None:
 def test_a_command_that_fails_shows_what_it_wrote(tmp_path: Path) -> None:
     argv = (sys.executable, "-c", "import sys; print('no such thing'); sys.exit(3)")
     with Keeper() as keeper:
-        failing = Command(argv=argv, folder=tmp_path, log=tmp_path / "log")
+        failing = ServerCommand(argv=argv, folder=tmp_path, log=tmp_path / "log")
         with pytest.raises(StackError, match=r"(?s)failed with code 3.*no such thing"):
             keeper.run(failing, timeout_s=20)
 

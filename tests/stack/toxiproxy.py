@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from onceward.servers.keeper import Command, Keeper
+from onceward.servers.keeper import Keeper, ServerCommand
 from onceward.servers.launch import launch
 from onceward.servers.ports import HOST, free_port
 from tests.stack.installing import install
@@ -33,14 +33,14 @@ class Toxiproxy:
         """URL of its control port."""
         return f"http://{HOST}:{self.port}"
 
-    def prepare(self, folder: Path) -> tuple[Command, ...]:
+    def prepare(self, folder: Path) -> tuple[ServerCommand, ...]:
         """Nothing to prepare."""
         return ()
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the server's command."""
         argv = (str(toxiproxy_program()), "-host", HOST, "-port", str(self.port))
-        return Command(argv=argv, folder=folder, log=folder / "toxiproxy.log")
+        return ServerCommand(argv=argv, folder=folder, log=folder / "toxiproxy.log")
 
     def answers(self, folder: Path) -> bool:
         """Say whether it answers, and has no links yet: another stack's would have some."""

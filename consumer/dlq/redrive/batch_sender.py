@@ -200,17 +200,17 @@ def opened_statuses(settings: Settings, journal_id: str) -> Iterator[RedriveStat
         yield statuses
 
 
-class Ready(NamedTuple):
+class ReadyLetter(NamedTuple):
     """A letter that may be sent back, with its new value where `--set` asked for one."""
 
     letter: Letter
     value: bytes | None
 
 
-class Reopened(NamedTuple):
+class ReopenedLetter(NamedTuple):
     """A letter to send, with its reopened row; None where it has no row."""
 
-    ready: Ready
+    ready: ReadyLetter
     row: Row | None
 
 
@@ -240,7 +240,7 @@ class BatchSender:
         statuses: RedriveStatuses,
         writer: RecordWriter,
         *,
-        record: Callable[[Reopened, int], RedriveRecord],
+        record: Callable[[ReopenedLetter, int], RedriveRecord],
         replaces: bool,
         pool: ThreadPoolExecutor,
     ) -> None:
@@ -250,11 +250,11 @@ class BatchSender:
         self._replaces = replaces
         self._pool = pool
 
-    def start(self, batch: Sequence[Reopened]) -> Future[SentBatch]:
+    def start(self, batch: Sequence[ReopenedLetter]) -> Future[SentBatch]:
         """Begin with a batch."""
         return self._pool.submit(self._send, batch)
 
-    def _send(self, batch: Sequence[Reopened]) -> SentBatch:
+    def _send(self, batch: Sequence[ReopenedLetter]) -> SentBatch:
         attempts = self._statuses.reopened(
             [one.ready.letter.request_id for one in batch],
             [None if self._replaces else one.row for one in batch],

@@ -15,7 +15,7 @@ from consumer.dlq.list_hints import asked_anew, asked_anew_lines
 from consumer.dlq.options import (
     AGAIN_WORDS,
     UNKNOWN_WORDS,
-    Given,
+    LetterOptions,
     by_option,
     choosing_options,
     given_with,
@@ -24,11 +24,11 @@ from consumer.dlq.options import (
     stopping_at_signals,
 )
 from consumer.dlq.redrive.endings import cancel, later_lines, print_ending, redrives, risk_lines
-from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.progress import SENT
-from consumer.dlq.redrive.redrive_plan import MAX_REDRIVES, RedrivePlan, Setting, WholeValue
+from consumer.dlq.redrive.redrive_plan import MAX_REDRIVES, FieldValue, RedrivePlan, WholeValue
 from consumer.dlq.redrive.redrive_session import (
-    Ending,
+    RedriveEnding,
     asked_anew_since,
     begin,
     rehearse,
@@ -112,7 +112,7 @@ from feedback.settings.settings import Settings
 def redrive(
     config: str | None,
     as_json: bool,
-    given: Given,
+    given: LetterOptions,
     request_ids: tuple[str, ...],
     everything: bool,
     rate: float | None,
@@ -164,8 +164,8 @@ def redrive(
     if resumed is not None:
         if not yes:
             _ask_of_the_rest(settings, resumed)
-        with _how(rate, "sending back") as how:
-            ending = resume(settings, resumed, by=by, because=because, how=how)
+        with _pace(rate, "sending back") as pace:
+            ending = resume(settings, resumed, by=by, because=because, pace=pace)
         return _said(settings, ending, as_json=as_json)
     plan = RedrivePlan(
         filter=given.filter,
@@ -185,8 +185,8 @@ def redrive(
             return _said(settings, found, as_json=as_json, section=ways.section)
         if found is not None:
             ways, within = ways_of(replace(plan, looked_at=found.looked_at)), found.seen
-    with _how(rate, "looking" if dry_run else "sending back") as how:
-        ending = ways.rehearse(how=how) if dry_run else ways.send(how=how, within=within)
+    with _pace(rate, "looking" if dry_run else "sending back") as pace:
+        ending = ways.rehearse(pace=pace) if dry_run else ways.send(pace=pace, within=within)
     return _said(settings, ending, as_json=as_json, section=ways.section)
 
 
@@ -201,16 +201,16 @@ class _Ways(NamedTuple):
         section: of the settings, with the database that is asked; empty without one.
     """
 
-    rehearse: Callable[..., Ending]
-    send: Callable[..., Ending]
+    rehearse: Callable[..., RedriveEnding]
+    send: Callable[..., RedriveEnding]
     section: str
 
 
 def _setting_of(
-    given: Given, setting: str | None, value: str | None, value_file: BinaryIO | None
-) -> Setting | WholeValue | None:
+    given: LetterOptions, setting: str | None, value: str | None, value_file: BinaryIO | None
+) -> FieldValue | WholeValue | None:
     if setting is not None:
-        return Setting.parse(setting)
+        return FieldValue.parse(setting)
     if value is None and value_file is None:
         return None
     if len(given.filter.ids) != 1:
@@ -229,7 +229,9 @@ def _ways(
     return _Ways(partial(alone, is_trial=True), alone, "")
 
 
-def _ask(settings: Settings, given: Given, ways: _Ways) -> tuple[bool, Ending | None]:
+def _ask(
+    settings: Settings, given: LetterOptions, ways: _Ways
+) -> tuple[bool, RedriveEnding | None]:
     """Ask where that is needed; say whether there is something to send, and return the counts.
 
     They have the spans of the letters that were counted: what fails after the question is none of
@@ -243,9 +245,9 @@ def _ask(settings: Settings, given: Given, ways: _Ways) -> tuple[bool, Ending | 
     if given.is_one_id and ways.section:
         _ask_where_asked_anew(settings, given)
         return True, None
-    with _how(None, "counting") as how:
-        found = ways.rehearse(how=how)
-    if not found.counts.get(SENT) or how.stopping.is_set():
+    with _pace(None, "counting") as pace:
+        found = ways.rehearse(pace=pace)
+    if not found.counts.get(SENT) or pace.stopping.is_set():
         return False, found
     for line in (*later_lines(found), *risk_lines(found)):
         click.echo(line, err=True)
@@ -254,19 +256,21 @@ def _ask(settings: Settings, given: Given, ways: _Ways) -> tuple[bool, Ending | 
     return True, found
 
 
-def _said(settings: Settings, ending: Ending, *, as_json: bool, section: str = "journal") -> int:
+def _said(
+    settings: Settings, ending: RedriveEnding, *, as_json: bool, section: str = "journal"
+) -> int:
     """Print a result with its source; return the exit code."""
     say_source(settings, section=section, as_json=as_json)
     return print_ending(ending, as_json=as_json)
 
 
 @contextmanager
-def _how(rate: float | None, what: str) -> Iterator[How]:
+def _pace(rate: float | None, what: str) -> Iterator[RedrivePace]:
     with progress_bar(what) as advance, stopping_at_signals() as stopping:
-        yield How(rate, stopping, advance)
+        yield RedrivePace(rate, stopping, advance)
 
 
-def _ask_where_asked_anew(settings: Settings, given: Given) -> None:
+def _ask_where_asked_anew(settings: Settings, given: LetterOptions) -> None:
     later = asked_anew(settings, given.filter.ids)
     _say_later(later)
     if later.names_any:
@@ -286,7 +290,7 @@ def _say_later(later: SucceededLater) -> None:
 
 
 def _refuse_incomplete(
-    given: Given, *, no_journal: bool, takes_unknown: bool, sends_again: bool
+    given: LetterOptions, *, no_journal: bool, takes_unknown: bool, sends_again: bool
 ) -> None:
     if no_journal and not given.dlqs:
         raise click.UsageError("--no-journal is for topics of other systems: name them with --dlq")

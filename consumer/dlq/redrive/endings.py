@@ -12,8 +12,15 @@ from typing import Any
 import click
 
 from consumer.dlq.list_hints import MOST_LINES, asked_anew_lines
-from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, left_in_words, refused
-from consumer.dlq.redrive.redrive_session import STOPPED, Ending, redrives_of
+from consumer.dlq.redrive.progress import (
+    CHOSEN,
+    NO_LETTER,
+    READ,
+    SENT,
+    left_in_words,
+    refusal_counts,
+)
+from consumer.dlq.redrive.redrive_session import STOPPED, RedriveEnding, redrives_of
 from consumer.dlq.redrive.unjournaled import GO_ON
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.redrive.redrive_row import CANCELLED, RUNNING, Redrive
@@ -94,7 +101,7 @@ def unfinished_by_id(settings: Settings) -> Mapping[str, UnfinishedRedrive]:
     return {one.redrive_id: one for one in unfinished_of(settings)}
 
 
-def print_ending(ending: Ending, *, as_json: bool) -> int:
+def print_ending(ending: RedriveEnding, *, as_json: bool) -> int:
     """Print the result of a redrive and return the command's exit code.
 
     1 when a request that was named was not sent, when Kafka refused a record, or when another
@@ -105,7 +112,7 @@ def print_ending(ending: Ending, *, as_json: bool) -> int:
     if as_json:
         words: dict[str, Any] = {"redrive_id": ending.redrive_id or None, "state": ending.state}
         words |= {name: counts.get(name, 0) for name in (READ, CHOSEN, SENT)}
-        words |= {"refused": refused(counts), "untold": ending.untold}
+        words |= {"refused": refusal_counts(counts), "untold": ending.untold}
         if ending.replaced:
             words |= {"replaced_by": ending.replaced}
         if not ending.is_journaled:
@@ -128,7 +135,7 @@ def print_ending(ending: Ending, *, as_json: bool) -> int:
     return int(ExitCode.BAD_ANSWER if is_bad or ending.state == CANCELLED else ExitCode.FINE)
 
 
-def _lines(ending: Ending) -> list[str]:
+def _lines(ending: RedriveEnding) -> list[str]:
     counts = ending.counts
     sent, chosen = counts.get(SENT, 0), counts.get(CHOSEN, 0)
     if ending.is_trial:
@@ -137,7 +144,7 @@ def _lines(ending: Ending) -> list[str]:
             lines.append("  it was stopped before the end: not all letters were counted")
     else:
         lines = [f"redrive {ending.redrive_id}: {sent:,} of {counted(chosen, 'letter')} sent back"]
-    for why, count in left_in_words(refused(counts), is_theirs=ending.is_theirs).items():
+    for why, count in left_in_words(refusal_counts(counts), is_theirs=ending.is_theirs).items():
         lines.append(f"  {count:,} left: {why}")
     lines += without_letter(ending.of_named)
     lines += _replaced_lines(ending) + later_lines(ending) + _twice_lines(ending)
@@ -152,7 +159,7 @@ def _lines(ending: Ending) -> list[str]:
     return lines
 
 
-def _replaced_lines(ending: Ending) -> list[str]:
+def _replaced_lines(ending: RedriveEnding) -> list[str]:
     shown = islice(ending.replaced.items(), MOST_LINES)
     lines = [printable(f"  {old} is now {new}") for old, new in shown]
     if ending.counts.get(SENT, 0) > len(lines) > 0:
@@ -160,7 +167,7 @@ def _replaced_lines(ending: Ending) -> list[str]:
     return lines
 
 
-def _twice_lines(ending: Ending) -> list[str]:
+def _twice_lines(ending: RedriveEnding) -> list[str]:
     """Return what is known of another redrive at the same time, and what is not."""
     if ending.is_journaled or ending.is_trial or not ending.counts.get(SENT):
         return []
@@ -173,12 +180,12 @@ def _twice_lines(ending: Ending) -> list[str]:
     return [first, *(printable(f"    {one}") for one in ending.twice[:MOST_LINES])]
 
 
-def later_lines(ending: Ending) -> list[str]:
+def later_lines(ending: RedriveEnding) -> list[str]:
     """Return where later requests of the same key have succeeded, as far as it was asked."""
     return [] if ending.later is None else list(asked_anew_lines(ending.later))
 
 
-def risk_lines(ending: Ending) -> list[str]:
+def risk_lines(ending: RedriveEnding) -> list[str]:
     """Return which of the letters that would be sent may run twice."""
     return [f"  {one}" for one in ending.risks.words().values()]
 
@@ -200,7 +207,7 @@ def redrive_json(one: Redrive) -> dict[str, Any]:
         "updated_at": one.updated_at,
         "plan": _plan_json(one.filter),
         **{name: one.all_counts.get(name, 0) for name in (READ, CHOSEN, SENT)},
-        "refused": refused(one.all_counts),
+        "refused": refusal_counts(one.all_counts),
         "letters": sum(end - begin for begin, end in one.spans.values()),
     }
 
@@ -216,7 +223,7 @@ def _plan_json(text: str) -> dict[str, Any]:
 def redrive_line(one: Redrive) -> str:
     """Return a redrive on one line."""
     began = datetime.fromtimestamp(one.started_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    sent, left = one.all_counts.get(SENT, 0), sum(refused(one.all_counts).values())
+    sent, left = one.all_counts.get(SENT, 0), sum(refusal_counts(one.all_counts).values())
     line = f"{one.redrive_id}  {began}  {_state(one):9}  {sent:>9,} sent  {left:>7,} left  {one.by}"
     return printable(line if one.reason is None else f"{line}: {one.reason}")
 

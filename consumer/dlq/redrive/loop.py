@@ -26,12 +26,19 @@ from consumer.dlq.letter_reader import LetterPage, LetterReader
 from consumer.dlq.listing import Advance
 from consumer.dlq.redrive.batch_sender import (
     BatchSender,
-    Ready,
+    ReadyLetter,
     RedriveStatuses,
-    Reopened,
+    ReopenedLetter,
     SentBatch,
 )
-from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay, Progress
+from consumer.dlq.redrive.progress import (
+    CHOSEN,
+    READ,
+    SENT,
+    NamedResults,
+    PageUnderWay,
+    RedriveProgress,
+)
 from consumer.dlq.redrive.record import (
     RedriveRecord,
     SentScan,
@@ -56,7 +63,7 @@ SAVE_S = 1.0
 MOST_REPLACED = 1000
 
 
-class Tools(NamedTuple):
+class RedriveConnections(NamedTuple):
     """The connections that a redrive needs, and the group whose letters they are."""
 
     group: str
@@ -69,7 +76,7 @@ class Tools(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class RedrivePace:
     """The pace of a redrive, and how to stop and watch it.
 
     Attributes:
@@ -83,7 +90,7 @@ class How:
     on_begun: Callable[[str], None] = lambda redrive_id: None
 
 
-class Redriving:
+class RedriveLoop:
     """Goes through letters until the end, or until it is asked to stop.
 
     Args:
@@ -93,16 +100,16 @@ class Redriving:
         replaced: the new ids by the old ones, of the first requests that this process replaced.
     """
 
-    def __init__(self, stands: Redrive, tools: Tools, how: How) -> None:
+    def __init__(self, stands: Redrive, connections: RedriveConnections, pace: RedrivePace) -> None:
         self._stands = stands
         self._plan = RedrivePlan.from_json(stands.filter)
-        self._tools = tools
-        self._how = how
+        self._connections = connections
+        self._pace = pace
         self._free_s = 0.0
         self._saved_s = monotonic_s()
         self._under_way: tuple[PageUnderWay, Future[SentBatch]] | None = None
         self._answers = NamedResults(self._plan.filter.ids, stands.named)
-        self.progress = Progress(stands, (), self._answers)
+        self.progress = RedriveProgress(stands, (), self._answers)
         self.replaced: dict[str, str] = {}
 
     def run(self) -> bool:
@@ -114,19 +121,19 @@ class Redriving:
             RedriveStopped: it was cancelled, or another process runs it.
             KafkaUnavailable, JournalUnavailable: the server is away; the redrive can be resumed.
         """
-        stands, tools = self._stands, self._tools
+        stands, connections = self._stands, self._connections
         if stands.unconfirmed:
-            sent = tools.sent_scan.sent(stands.redrive_id, stands.marks)
-            self.progress = Progress(stands, sent, self._answers)
+            sent = connections.sent_scan.sent(stands.redrive_id, stands.marks)
+            self.progress = RedriveProgress(stands, sent, self._answers)
         spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
         left = resumed(spans, stands.positions)
         with (
             ThreadPoolExecutor(1, thread_name_prefix="sender") as pool,
-            closing(prefetched(tools.letters.pages(left))) as pages,
+            closing(prefetched(connections.letters.pages(left))) as pages,
         ):
             sender = BatchSender(
-                tools.statuses,
-                tools.writer,
+                connections.statuses,
+                connections.writer,
                 record=self._record,
                 replaces=self._plan.setting is not None,
                 pool=pool,
@@ -140,7 +147,7 @@ class Redriving:
         self._save()
         # A resume needs a new value; nobody does once all is sent.
         forgotten = self._plan.forgotten() if is_done else None
-        tools.work.leave(stands.redrive_id, is_done=is_done, filter_text=forgotten)
+        connections.work.leave(stands.redrive_id, is_done=is_done, filter_text=forgotten)
         return is_done
 
     def _go_through(self, page: LetterPage, sender: BatchSender) -> bool:
@@ -150,7 +157,7 @@ class Redriving:
         passing.add(READ, len(page.letters))
         passing.add(CHOSEN, len(chosen))
         ready = list(self._ready(chosen, passing))
-        size = chunk_size(self._how.rate)
+        size = chunk_size(self._pace.rate)
         for at in range(0, len(ready), size):
             if self._wait_is_cut():
                 return False
@@ -160,29 +167,29 @@ class Redriving:
             self._finish()
         if monotonic_s() - self._saved_s > SAVE_S:
             self._save()
-        return not self._how.stopping.is_set() or page.read == page.total
+        return not self._pace.stopping.is_set() or page.read == page.total
 
-    def _ready(self, letters: Sequence[Letter], passing: PageUnderWay) -> Iterator[Ready]:
+    def _ready(self, letters: Sequence[Letter], passing: PageUnderWay) -> Iterator[ReadyLetter]:
         for one in letters:
-            fault = self._plan.fault_of(one, self._tools.topics)
+            fault = self._plan.fault_of(one, self._connections.topics)
             if fault is None:
-                yield Ready(one, self._plan.set_anew(one))
+                yield ReadyLetter(one, self._plan.set_anew(one))
             else:
                 passing.became(one.request_id, fault.value)
 
     def _wait_is_cut(self) -> bool:
         """Wait until the rate allows more; say whether it is time to stop."""
-        return self._how.stopping.wait(max(0.0, self._free_s - monotonic_s()))
+        return self._pace.stopping.wait(max(0.0, self._free_s - monotonic_s()))
 
     def _send_back(
-        self, passing: PageUnderWay, ready: Sequence[Ready], sender: BatchSender
+        self, passing: PageUnderWay, ready: Sequence[ReadyLetter], sender: BatchSender
     ) -> None:
         passing.reopening(
             [one.letter.request_id for one in ready],
-            self._tools.sent_scan.marks({one.letter.home for one in ready}),
+            self._connections.sent_scan.marks({one.letter.home for one in ready}),
         )
         so_far = self.progress.so_far()
-        judged = self._tools.work.reopen(
+        judged = self._connections.work.reopen(
             [candidate_of(one.letter) for one in ready],
             self._plan.wish(
                 self._stands.redrive_id,
@@ -198,20 +205,20 @@ class Redriving:
         self._saved_s = monotonic_s()
         self._settle()
         batch = self._to_send(passing, ready, judged)
-        if self._how.rate is not None:
-            self._free_s = max(self._free_s, monotonic_s()) + len(batch) / self._how.rate
+        if self._pace.rate is not None:
+            self._free_s = max(self._free_s, monotonic_s()) + len(batch) / self._pace.rate
         self._under_way = passing, sender.start(batch)
 
     def _to_send(
-        self, passing: PageUnderWay, ready: Sequence[Ready], judged: Sequence[RedriveVerdict]
-    ) -> list[Reopened]:
+        self, passing: PageUnderWay, ready: Sequence[ReadyLetter], judged: Sequence[RedriveVerdict]
+    ) -> list[ReopenedLetter]:
         batch = []
         for one, found in zip(ready, judged, strict=True):
             request_id = one.letter.request_id
             if found.kind in TO_SEND:
                 # From here on another letter of the same request is a double.
                 self.progress.owed.discard(request_id)
-                batch.append(Reopened(one, found.row))
+                batch.append(ReopenedLetter(one, found.row))
             elif found.kind is not Redrivable.SENT:
                 passing.became(request_id, found.kind.value)
             elif request_id in self.progress.sent:
@@ -222,13 +229,13 @@ class Redriving:
                 passing.became(request_id, Redrivable.DOUBLE.value)
         return batch
 
-    def _record(self, one: Reopened, told: int) -> RedriveRecord:
+    def _record(self, one: ReopenedLetter, told: int) -> RedriveRecord:
         (letter, value), row = one
         replaces, until = self._plan.setting is not None, epoch_ms() + self._plan.valid_ms
         return sending_of(
             letter,
             row,
-            group=self._tools.group,
+            group=self._connections.group,
             redrive_id=self._stands.redrive_id,
             by=self._stands.by,
             attempt=max(0 if row is None else row.attempt, attempt_of(letter), told),
@@ -271,11 +278,11 @@ class Redriving:
     def _finish(self) -> None:
         done = self.progress.finish()
         if done is not None:
-            self._how.on_progress(done.read, done.total)
+            self._pace.on_progress(done.read, done.total)
 
     def _save(self) -> None:
         so_far = self.progress.so_far()
-        self._tools.work.save(self._stands.redrive_id, so_far)
+        self._connections.work.save(self._stands.redrive_id, so_far)
         self.progress.saved(so_far)
         self._saved_s = monotonic_s()
 
@@ -285,14 +292,14 @@ class Redriving:
             (one.letter.request_id, None if one.row is None else one.row.generation)
             for one in not_taken
         ]
-        rows = self._tools.work.close_again(
+        rows = self._connections.work.close_again(
             self._stands.redrive_id, names, by=self._stands.by, reason="Kafka takes no such record"
         )
         attempts = {one.request_id: one.attempt for one in not_taken}
-        self._tools.statuses.failed(rows, [attempts[row.request_id] for row in rows])
+        self._connections.statuses.failed(rows, [attempts[row.request_id] for row in rows])
         for one in not_taken:
             if one.reopened is None:
-                self._tools.statuses.forget(one)
+                self._connections.statuses.forget(one)
 
 
 Item = TypeVar("Item")

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from consumer.journal.records import Published
-from consumer.journal.redrive.redrive_row import Offsets, Redrive, SoFar
+from consumer.journal.redrive.redrive_row import Offsets, Redrive, SavedProgress
 from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
 from feedback.kafka.values import Partition
 
@@ -80,7 +80,7 @@ class PageUnderWay:
         self.marks = older_first(self.marks, marks)
 
 
-class Progress:
+class RedriveProgress:
     """The progress of a redrive.
 
     Args:
@@ -130,14 +130,14 @@ class Progress:
             self._inherited -= last.names
         return last
 
-    def so_far(self) -> SoFar:
+    def so_far(self) -> SavedProgress:
         """Return the progress to save: pages that are done, and requests reopened behind them."""
         names = set(self._inherited)
         marks = self._inherited_marks if self._inherited else {}
         for one in self._pages:
             names |= one.names
             marks = older_first(marks, one.marks)
-        return SoFar(
+        return SavedProgress(
             positions=self._positions,
             marks=marks,
             unconfirmed=names,
@@ -147,7 +147,7 @@ class Progress:
             under_way=dict(self._under_way),
         )
 
-    def saved(self, so_far: SoFar) -> None:
+    def saved(self, so_far: SavedProgress) -> None:
         """Note that this progress is in the journal."""
         del self._published[: len(so_far.published)]
 
@@ -173,14 +173,14 @@ def left_in_words(left: Mapping[str, int], *, is_theirs: bool) -> dict[str, int]
     """Return why letters were not sent, in words.
 
     Args:
-        left: as `refused` returns it.
+        left: as `refusal_counts` returns it.
         is_theirs: whether they were read from topics of other systems.
     """
     words = {**IN_WORDS, **_THEIRS_IN_WORDS} if is_theirs else IN_WORDS
     return {words[Redrivable(name)]: count for name, count in left.items()}
 
 
-def refused(counts: Mapping[str, int]) -> dict[str, int]:
+def refusal_counts(counts: Mapping[str, int]) -> dict[str, int]:
     """Return why letters were not sent, and how many; the most first."""
     reasons = {one.value for one in Redrivable} - {Redrivable.SEND.value, SENT}
     found = {name: count for name, count in counts.items() if name in reasons and count}

@@ -10,7 +10,7 @@ from consumer.dlq.dialects.letter_headers import without_own
 from consumer.dlq.letter import Dialect, Letter
 from consumer.features.retries.headers import DUE, GENERATION
 from consumer.journal.records import Row
-from consumer.journal.redrive.redrive_rule import Candidate
+from consumer.journal.redrive.redrive_rule import RedriveCandidate
 from consumer.journal.redrive.reopening import replacement_id
 from feedback.clock import monotonic_s
 from feedback.kafka.outgoing import Outgoing
@@ -90,12 +90,12 @@ class RedriveRecord(NamedTuple):
         return Outgoing(payload.topic, self.partition, payload.key, payload.value, headers)
 
 
-def candidate_of(letter: Letter) -> Candidate:
+def candidate_of(letter: Letter) -> RedriveCandidate:
     """Return the facts of a letter that the journal needs."""
     failure = letter.failure
     headers = dict(letter.headers)
     is_anothers = failure.code == PAYLOAD_MISMATCH or ORIGINAL_REQUEST_ID in headers
-    return Candidate(
+    return RedriveCandidate(
         request_id=letter.request_id,
         generation=failure.attempts if letter.dialect is Dialect.ONCEWARD else None,
         payload_sha256=payload_sha256(letter.key, letter.value),
@@ -105,7 +105,7 @@ def candidate_of(letter: Letter) -> Candidate:
     )
 
 
-def mark_of(one: Candidate) -> int:
+def mark_of(one: RedriveCandidate) -> int:
     """Return a number of a failure; the sum of theirs tells sets of failures apart."""
     return int.from_bytes(sha256(repr((one.request_id, one.generation)).encode()).digest()[:8])
 

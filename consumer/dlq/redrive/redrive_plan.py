@@ -9,9 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter import Letter
-from consumer.journal.redrive.redrive_rule import Redrivable, Wish
+from consumer.journal.redrive.redrive_rule import Redrivable, RedriveWish
 from feedback.errors import SettingsError
 
 MAX_REDRIVES = 3
@@ -34,14 +34,14 @@ class RedrivePlan:
             journal's clock; None where nobody was asked, or it does not matter.
     """
 
-    filter: Filter
+    filter: LetterFilter
     topics: frozenset[str] = frozenset()
     dlqs: frozenset[str] = frozenset()
     deadline_s: float = 3600.0
     max_redrives: int = MAX_REDRIVES
     takes_unknown: bool = False
     sends_again: bool = False
-    setting: Setting | WholeValue | None = None
+    setting: FieldValue | WholeValue | None = None
     looked_at: int | None = None
 
     @property
@@ -51,7 +51,7 @@ class RedrivePlan:
 
     def wish(
         self, redrive_id: str, owed: frozenset[str] = frozenset(), *, began_at: int | None
-    ) -> Wish:
+    ) -> RedriveWish:
         """Return the conditions that the journal checks.
 
         Args:
@@ -59,7 +59,7 @@ class RedrivePlan:
             began_at: the start of the redrive by the journal's clock; None in a rehearsal.
         """
         is_asked = None not in (began_at, self.looked_at)
-        return Wish(
+        return RedriveWish(
             redrive_id=redrive_id,
             owed=owed,
             max_redrives=self.max_redrives,
@@ -120,12 +120,12 @@ class RedrivePlan:
         given = json.loads(text)
         setting = given.pop("setting")
         if setting is not None:
-            kind = WholeValue if "whole" in setting else Setting
+            kind = WholeValue if "whole" in setting else FieldValue
             setting = kind.from_json(setting)
         return cls(
             **given
             | {
-                "filter": Filter.from_json(json.dumps(given["filter"])),
+                "filter": LetterFilter.from_json(json.dumps(given["filter"])),
                 "topics": frozenset(given["topics"]),
                 "dlqs": frozenset(given["dlqs"]),
                 "setting": setting,
@@ -156,10 +156,10 @@ class _Digits(str):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class FieldValue:
     """A place in a JSON value, and its new value.
 
-    >>> Setting.parse("amount=7").applied(b'{"amount": "seven", "to": "Zoe"}')
+    >>> FieldValue.parse("amount=7").applied(b'{"amount": "seven", "to": "Zoe"}')
     b'{"amount":7,"to":"Zoe"}'
 
     Attributes:
@@ -170,7 +170,7 @@ class Setting:
     value: str
 
     @classmethod
-    def parse(cls, text: str) -> Setting:
+    def parse(cls, text: str) -> FieldValue:
         """Return the setting `path=value`; a value that is not JSON is taken as text.
 
         A path is a JSON pointer (`/card/number`) or dotted (`card.number`, `items.0.price`).
@@ -192,7 +192,7 @@ class Setting:
         return {"path": self.path, "value": self.value}
 
     @classmethod
-    def from_json(cls, given: dict[str, Any]) -> Setting:
+    def from_json(cls, given: dict[str, Any]) -> FieldValue:
         """Return the setting that `to_json` wrote."""
         return cls(tuple(given["path"]), given["value"])
 

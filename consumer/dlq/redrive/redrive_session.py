@@ -11,11 +11,11 @@ from consumer.dlq.letter import Letter
 from consumer.dlq.letter_reader import journaled_letters
 from consumer.dlq.list_hints import MOST_ASKED, asked_anew
 from consumer.dlq.redrive.batch_sender import opened_statuses
-from consumer.dlq.redrive.loop import How, Redriving, Tools
+from consumer.dlq.redrive.loop import RedriveConnections, RedriveLoop, RedrivePace
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of, mark_of
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
-from consumer.dlq.redrive.risks import Risks
+from consumer.dlq.redrive.risks import RedriveRisks
 from consumer.dlq.unfinished import is_at_work, new_owner
 from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
 from consumer.journal.redrive.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
@@ -41,7 +41,7 @@ class NotResumed(OncewardError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RedriveEnding:
     """The result of a redrive.
 
     Attributes:
@@ -77,7 +77,7 @@ class Ending:
     seen: OffsetSpans | None = None
     first: list[Letter] = field(default_factory=list)
     marks: int = 0
-    risks: Risks = field(default_factory=Risks)
+    risks: RedriveRisks = field(default_factory=RedriveRisks)
     looked_at: int | None = None
     is_theirs: bool = False
 
@@ -93,9 +93,9 @@ def begin(
     *,
     by: str,
     because: str | None,
-    how: How,
+    pace: RedrivePace,
     within: OffsetSpans | None = None,
-) -> Ending:
+) -> RedriveEnding:
     """Send back the letters that a plan chooses.
 
     Args:
@@ -105,19 +105,21 @@ def begin(
         NotAvailable: a server is away; the text says how to go on.
         SettingsError: the settings are wrong.
     """
-    with opened(settings, plan) as tools:
-        spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
+    with redrive_connections(settings, plan) as connections:
+        spans = (
+            connections.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
+        )
         redrive_id = new_request_id()
-        tools.work.begin(
+        connections.work.begin(
             redrive_id,
             by=by,
             reason=because,
             filter_text=plan.to_json(),
             spans={place: (span.begin, span.end) for place, span in spans.items()},
         )
-        stands = tools.work.find(redrive_id)
+        stands = connections.work.find(redrive_id)
         assert stands is not None
-        return _run(stands, tools, how)
+        return _run(stands, connections, pace)
 
 
 def resume(
@@ -126,9 +128,9 @@ def resume(
     *,
     by: str,
     because: str | None,
-    how: How,
+    pace: RedrivePace,
     seen: str | None = None,
-) -> Ending:
+) -> RedriveEnding:
     """Go on with a redrive that was stopped, cancelled or killed.
 
     Args:
@@ -142,15 +144,17 @@ def resume(
     """
     with closing(redrives_of(settings)) as work:
         plan = RedrivePlan.from_json(_found(work, redrive_id).filter)
-    with opened(settings, plan) as tools:
-        stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because, seen=seen)
+    with redrive_connections(settings, plan) as connections:
+        stands = _taken(
+            connections.work, redrive_id, pace.stopping, by=by, because=because, seen=seen
+        )
         if stands.state == DONE:
             answers = NamedResults(plan.filter.ids, stands.named)
-            return Ending(
+            return RedriveEnding(
                 redrive_id, DONE, stands.counts, answers.of_named, is_theirs=bool(plan.dlqs)
             )
         reason = stands.reason if because is None else because
-        return _run(stands._replace(by=by, reason=reason), tools, how)
+        return _run(stands._replace(by=by, reason=reason), connections, pace)
 
 
 def stand_of(one: Redrive) -> str:
@@ -171,26 +175,28 @@ def asked_anew_since(settings: Settings, redrive_id: str) -> SucceededLater:
     if stands.state == DONE:
         return NOTHING_LATER
     plan = RedrivePlan.from_json(stands.filter)
-    with opened(settings, plan) as tools:
-        return asked_anew(settings, _left_to_send(stands, plan, tools))
+    with redrive_connections(settings, plan) as connections:
+        return asked_anew(settings, _left_to_send(stands, plan, connections))
 
 
-def _left_to_send(stands: Redrive, plan: RedrivePlan, tools: Tools) -> Iterator[str]:
+def _left_to_send(
+    stands: Redrive, plan: RedrivePlan, connections: RedriveConnections
+) -> Iterator[str]:
     taken = frozenset(stands.unconfirmed)
-    sent = tools.sent_scan.sent(stands.redrive_id, stands.marks) if taken else set()
+    sent = connections.sent_scan.sent(stands.redrive_id, stands.marks) if taken else set()
     wish = plan.wish(stands.redrive_id, taken - sent, began_at=stands.started_at)
     spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
-    for page in tools.letters.pages(resumed(spans, stands.positions)):
+    for page in connections.letters.pages(resumed(spans, stands.positions)):
         chosen = [one for one in page.letters if plan.filter.takes(one)]
-        judged = tools.work.judge([candidate_of(one) for one in chosen], wish)
+        judged = connections.work.judge([candidate_of(one) for one in chosen], wish)
         for one, found in zip(chosen, judged, strict=True):
-            if found.kind in TO_SEND and plan.fault_of(one, tools.topics) is None:
+            if found.kind in TO_SEND and plan.fault_of(one, connections.topics) is None:
                 yield one.request_id
 
 
 def rehearse(
-    settings: Settings, plan: RedrivePlan, *, how: How, within: OffsetSpans | None = None
-) -> Ending:
+    settings: Settings, plan: RedrivePlan, *, pace: RedrivePace, within: OffsetSpans | None = None
+) -> RedriveEnding:
     """Count the letters that a redrive would send now, and look for later successes of their keys.
 
     Nothing is changed.
@@ -204,17 +210,19 @@ def rehearse(
     # One more than are asked about, so that it is seen that there are more.
     to_send: dict[str, None] = {}
     first: list[Letter] = []
-    is_cut, marks, risks = False, 0, Risks()
-    with opened(settings, plan) as tools:
-        looked_at = tools.work.moment() if plan.sends_again else None
-        spans = tools.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
-        for page in tools.letters.pages(spans):
+    is_cut, marks, risks = False, 0, RedriveRisks()
+    with redrive_connections(settings, plan) as connections:
+        looked_at = connections.work.moment() if plan.sends_again else None
+        spans = (
+            connections.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
+        )
+        for page in connections.letters.pages(spans):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
             all_letters.add(READ, len(page.letters))
             all_letters.add(CHOSEN, len(chosen))
-            judged = tools.work.judge([candidate_of(one) for one in chosen], wish)
+            judged = connections.work.judge([candidate_of(one) for one in chosen], wish)
             for one, found in zip(chosen, judged, strict=True):
-                fault = plan.fault_of(one, tools.topics) or found.kind
+                fault = plan.fault_of(one, connections.topics) or found.kind
                 what = SENT if fault in TO_SEND else fault.value
                 all_letters.became(one.request_id, what)
                 marks += mark_of(candidate_of(one)) if what == SENT else 0
@@ -224,12 +232,12 @@ def rehearse(
                     to_send[one.request_id] = None
                 if what == SENT and len(first) < MOST_SHOWN:
                     first.append(one)
-            how.on_progress(page.read, page.total)
-            is_cut = how.stopping.is_set() and page.read < page.total
+            pace.on_progress(page.read, page.total)
+            is_cut = pace.stopping.is_set() and page.read < page.total
             if is_cut:
                 break
     later = asked_anew(settings, to_send)
-    return Ending(
+    return RedriveEnding(
         "",
         STOPPED if is_cut else REHEARSED,
         dict(all_letters.counts),
@@ -245,8 +253,8 @@ def rehearse(
 
 
 @contextmanager
-def opened(settings: Settings, plan: RedrivePlan) -> Iterator[Tools]:
-    """Yield the tools of a redrive; close them afterwards."""
+def redrive_connections(settings: Settings, plan: RedrivePlan) -> Iterator[RedriveConnections]:
+    """Yield the connections of a redrive; close them afterwards."""
     with ExitStack() as stack:
         work = stack.enter_context(closing(redrives_of(settings)))
         statuses = stack.enter_context(opened_statuses(settings, work.journal_id()))
@@ -255,7 +263,9 @@ def opened(settings: Settings, plan: RedrivePlan) -> Iterator[Tools]:
         scan = stack.enter_context(KafkaScan(settings.kafka, committed_only=False))
         writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))
         topics = frozenset(scan.topics())
-        yield Tools(settings.kafka.group, letters, work, SentScan(scan), statuses, writer, topics)
+        yield RedriveConnections(
+            settings.kafka.group, letters, work, SentScan(scan), statuses, writer, topics
+        )
 
 
 def redrives_of(settings: Settings) -> RedriveWork:
@@ -263,33 +273,33 @@ def redrives_of(settings: Settings) -> RedriveWork:
     return RedriveWork.from_settings(settings, owner=new_owner())
 
 
-def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
-    how.on_begun(stands.redrive_id)
-    redriving = Redriving(stands, tools, how)
+def _run(stands: Redrive, connections: RedriveConnections, pace: RedrivePace) -> RedriveEnding:
+    pace.on_begun(stands.redrive_id)
+    redriving = RedriveLoop(stands, connections, pace)
     try:
         state = DONE if redriving.run() else STOPPED
     except RedriveStopped:
-        now = tools.work.find(stands.redrive_id)
+        now = connections.work.find(stands.redrive_id)
         if now is None or now.state != CANCELLED:
             raise
         state = CANCELLED
-        tools.work.release(stands.redrive_id)
+        connections.work.release(stands.redrive_id)
     except NotAvailable as error:
         # The journal itself may be away: then the redrive can be resumed a little later.
         with suppress(OncewardError):
-            tools.work.leave(stands.redrive_id, is_done=False)
+            connections.work.leave(stands.redrive_id, is_done=False)
         raise NotAvailable(
             f"{error}; go on later with `onceward-dlq redrive --resume {stands.redrive_id}`"
         ) from error
     progress = redriving.progress
     named = progress.answers.of_named
-    return Ending(
+    return RedriveEnding(
         stands.redrive_id,
         state,
         progress.counts,
         named,
-        tools.statuses.missed,
-        tools.statuses.refusal,
+        connections.statuses.missed,
+        connections.statuses.refusal,
         replaced=redriving.replaced,
         is_theirs=bool(RedrivePlan.from_json(stands.filter).dlqs),
     )

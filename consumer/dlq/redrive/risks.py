@@ -12,7 +12,7 @@ UNKNOWN, AGAIN = "unknown", "again"
 
 
 @dataclass(slots=True)
-class Risks:
+class RedriveRisks:
     """How many of the letters that would be sent have no row that keeps them from a second run.
 
     Attributes:
@@ -34,7 +34,7 @@ class Risks:
     def words(self) -> Mapping[str, str]:
         """Return a warning for each option that takes some of them.
 
-        >>> Risks(unknown=3).words()
+        >>> RedriveRisks(unknown=3).words()
         {'unknown': 'nothing says whether 3 letters without a journal row have run'}
         """
         said = {}

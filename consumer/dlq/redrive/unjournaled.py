@@ -15,12 +15,12 @@ from typing import NamedTuple
 from consumer.dlq.letter import Dialect, Letter
 from consumer.dlq.letter_reader import CLOCKS_APART_MS, LetterReader
 from consumer.dlq.listing import SeenNames
-from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import attempt_of, sending_of
 from consumer.dlq.redrive.redrive_plan import MAX_REDRIVES, RedrivePlan, chunk_size
-from consumer.dlq.redrive.redrive_session import REHEARSED, STOPPED, Ending
-from consumer.dlq.redrive.risks import Risks
+from consumer.dlq.redrive.redrive_session import REHEARSED, STOPPED, RedriveEnding
+from consumer.dlq.redrive.risks import RedriveRisks
 from consumer.dlq.redrive.sent_traces import SentTraces
 from consumer.journal.redrive.redrive_row import DONE
 from consumer.journal.redrive.redrive_rule import Redrivable
@@ -70,10 +70,10 @@ def send_back(
     plan: RedrivePlan,
     *,
     by: str,
-    how: How,
+    pace: RedrivePace,
     is_trial: bool = False,
     within: OffsetSpans | None = None,
-) -> Ending:
+) -> RedriveEnding:
     """Send back the letters of other systems that a plan chooses; a trial only counts them.
 
     Args:
@@ -94,11 +94,11 @@ def send_back(
         kafka = _Kafka(settings.kafka.group, letters, traces, writer, frozenset(scan.topics()))
         spans = letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         _begin_traces(kafka, plan, spans)
-        one = _Redriving(kafka, plan, how, redrive_id=redrive_id, own=own)
+        one = _UnjournaledLoop(kafka, plan, pace, redrive_id=redrive_id, own=own)
         state = one.run(spans, by=by, is_trial=is_trial)
         if not is_trial:
             traces.look()
-        return Ending(
+        return RedriveEnding(
             redrive_id="" if is_trial else redrive_id,
             state=state,
             counts=dict(one.counts.counts),
@@ -124,18 +124,24 @@ def _begin_traces(kafka: _Kafka, plan: RedrivePlan, spans: OffsetSpans) -> None:
     kafka.traces.begin(homes & set(kafka.topics), since_ms=since_ms)
 
 
-class _Redriving:
+class _UnjournaledLoop:
     def __init__(
-        self, kafka: _Kafka, plan: RedrivePlan, how: How, *, redrive_id: str, own: SeenNames
+        self,
+        kafka: _Kafka,
+        plan: RedrivePlan,
+        pace: RedrivePace,
+        *,
+        redrive_id: str,
+        own: SeenNames,
     ) -> None:
         self._kafka = kafka
         self._plan = plan
-        self._how = how
+        self._pace = pace
         self._own = own
         self._redrive_id = redrive_id
         self.answers = NamedResults(plan.filter.ids)
         self.counts = PageUnderWay(self.answers, {}, read=0, total=0)
-        self.risks = Risks()
+        self.risks = RedriveRisks()
 
     def run(self, spans: OffsetSpans, *, by: str, is_trial: bool) -> str:
         """Go through the letters; return the state at the end.
@@ -152,8 +158,8 @@ class _Redriving:
                     self.counts.became(one.request_id, SENT)
             elif not self._send(ready, by=by):
                 return STOPPED
-            self._how.on_progress(page.read, page.total)
-            if self._how.stopping.is_set() and page.read < page.total:
+            self._pace.on_progress(page.read, page.total)
+            if self._pace.stopping.is_set() and page.read < page.total:
                 return STOPPED
         return REHEARSED if is_trial else DONE
 
@@ -190,9 +196,9 @@ class _Redriving:
 
     def _send(self, letters: Sequence[Letter], *, by: str) -> bool:
         """Write letters in portions; say whether all of them were written."""
-        size, rate = chunk_size(self._how.rate), self._how.rate
+        size, rate = chunk_size(self._pace.rate), self._pace.rate
         for at in range(0, len(letters), size):
-            if self._how.stopping.is_set():
+            if self._pace.stopping.is_set():
                 return False
             batch = self._left_by_another(letters[at : at + size])
             until = epoch_ms() + self._plan.valid_ms
@@ -201,7 +207,7 @@ class _Redriving:
             for one, error in zip(batch, errors, strict=True):
                 self._became(one, error)
             if rate is not None:
-                self._how.stopping.wait(len(batch) / rate)
+                self._pace.stopping.wait(len(batch) / rate)
         return True
 
     def _sending(self, letter: Letter, *, by: str, deadline_at: int) -> Outgoing:

@@ -7,8 +7,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from consumer.features.alerts.grouping import Alert, AlertKind, Event, Grouping
-from consumer.features.alerts.message import AlertSender, Outlet
+from consumer.features.alerts.grouping import Alert, AlertEvent, AlertGrouping, AlertKind
+from consumer.features.alerts.message import AlertSender, WebhookQueue
 from consumer.features.outgoing.record_writer import DEAD_LETTERS, OutgoingListener
 from consumer.features.pausing.pausing import PauseListener
 from consumer.journal.records import Row
@@ -42,7 +42,7 @@ class FailureBurst(NamedTuple):
     message: str
 
 
-class Noticing:
+class FailureDetection:
     """Knows the kinds of failure seen so far. Belongs to one thread at a time.
 
     Args:
@@ -56,7 +56,7 @@ class Noticing:
 
     def events(
         self, failures: Sequence[FailureBurst], *, now_s: float, now_ms: int
-    ) -> Iterator[Event]:
+    ) -> Iterator[AlertEvent]:
         """Yield the events to report about these.
 
         Args:
@@ -64,7 +64,7 @@ class Noticing:
         """
         for one in failures:
             is_known = self._is_known(one, now_s)
-            event = Event(
+            event = AlertEvent(
                 AlertKind.FIRST, one.topic, now_ms, one.requests, one.code, one.request_id
             )
             yield event._replace(detail=one.message, is_more=is_known)
@@ -74,7 +74,9 @@ class Noticing:
             if not 0 < self._limit < in_minute:
                 continue
             for one in of_topic:
-                event = Event(AlertKind.RATE, topic, now_ms, one.requests, one.code, one.request_id)
+                event = AlertEvent(
+                    AlertKind.RATE, topic, now_ms, one.requests, one.code, one.request_id
+                )
                 yield event._replace(level=in_minute)
 
     def _is_known(self, one: FailureBurst, now_s: float) -> bool:
@@ -101,7 +103,7 @@ class Noticing:
 _SEEN_BY_ALL = (AlertKind.AGE, AlertKind.HINDERED, AlertKind.PAUSED)
 
 
-class Turns:
+class AlertTurns:
     """Takes turns with the other workers of the group.
 
     Args:
@@ -140,7 +142,7 @@ def make(core: Core) -> Sequence[Feature]:
     if not section.has_webhooks:
         return ()
     sender = AlertSender(core.group, core.worker_id, settings.file)
-    turns = Turns(
+    turns = AlertTurns(
         core.store,
         redis_away=core.redis_away,
         worker_id=core.worker_id,
@@ -149,7 +151,7 @@ def make(core: Core) -> Sequence[Feature]:
     alerts = Alerts(
         section,
         url_of=lambda topic: section.webhook_of(source_topic(topic, core.group)),
-        outlet=lambda url: Outlet(url, post=_post, sender=sender, observers=core.observers),
+        queue=lambda url: WebhookQueue(url, post=_post, sender=sender, observers=core.observers),
         is_mine=turns.is_mine,
     )
     return (alerts,)
@@ -181,16 +183,16 @@ class Alerts(Feature, OutgoingListener, PauseListener):
         settings: AlertsSection,
         *,
         url_of: Callable[[str], str],
-        outlet: Callable[[str], Outlet],
+        queue: Callable[[str], WebhookQueue],
         is_mine: Callable[[Alert], bool],
     ) -> None:
         self._age_s = settings.age_s
         self._url_of = url_of
-        self._make_outlet = outlet
+        self._make_queue = queue
         self._is_mine = is_mine
-        self._noticing = Noticing(settings.rate_per_minute)
-        self._grouping = Grouping(settings.every_s)
-        self._outlets: dict[str, Outlet] = {}
+        self._detection = FailureDetection(settings.rate_per_minute)
+        self._grouping = AlertGrouping(settings.every_s)
+        self._queues: dict[str, WebhookQueue] = {}
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="onceward-alerts", daemon=True)
@@ -205,20 +207,20 @@ class Alerts(Feature, OutgoingListener, PauseListener):
             for name, count in Counter((row.topic, _code(row)) for row in told).items()
         ]
         with self._changed:
-            events = self._noticing.events(failures, now_s=monotonic_s(), now_ms=epoch_ms())
+            events = self._detection.events(failures, now_s=monotonic_s(), now_ms=epoch_ms())
             self._add(list(events))
 
     def waiting(self, kind: str, topic: str, count: int, since_s: float, *, is_ours: bool) -> None:
         age_s = monotonic_s() - since_s
         if kind == DEAD_LETTERS and is_ours and count and 0 < self._age_s < age_s:
-            self._hear(Event(AlertKind.AGE, topic, epoch_ms(), count, level=age_s))
+            self._hear(AlertEvent(AlertKind.AGE, topic, epoch_ms(), count, level=age_s))
 
     def hindered(self, kind: str, topic: str, reason: str) -> None:
         if kind == DEAD_LETTERS:
-            self._hear(Event(AlertKind.HINDERED, topic, epoch_ms(), detail=reason))
+            self._hear(AlertEvent(AlertKind.HINDERED, topic, epoch_ms(), detail=reason))
 
     def paused(self, topic: str, *, reason: str, by: str = "") -> None:
-        self._hear(Event(AlertKind.PAUSED, topic, epoch_ms(), detail=reason, by=by))
+        self._hear(AlertEvent(AlertKind.PAUSED, topic, epoch_ms(), detail=reason, by=by))
 
     def start(self) -> None:
         self._thread.start()
@@ -231,12 +233,12 @@ class Alerts(Feature, OutgoingListener, PauseListener):
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: AlertEvent) -> None:
         if self._url_of(event.topic):
             with self._changed:
                 self._add([event])
 
-    def _add(self, events: Sequence[Event]) -> None:
+    def _add(self, events: Sequence[AlertEvent]) -> None:
         self._grouping.add(events, now_s=monotonic_s())
         if events:
             self._changed.notify_all()
@@ -255,7 +257,7 @@ class Alerts(Feature, OutgoingListener, PauseListener):
         """Return how long there is nothing to do; the lock is ours, so nothing comes meanwhile."""
         if self._stopping:
             return 0.0
-        times = [self._grouping.next_due_s, *(one.next_due_s for one in self._outlets.values())]
+        times = [self._grouping.next_due_s, *(one.next_due_s for one in self._queues.values())]
         due_s = min((one for one in times if one is not None), default=None)
         return None if due_s is None else max(0.0, due_s - monotonic_s())
 
@@ -263,11 +265,11 @@ class Alerts(Feature, OutgoingListener, PauseListener):
         for alert in alerts:
             url = self._url_of(alert.topic)
             if self._is_mine(alert):
-                if url not in self._outlets:
-                    self._outlets[url] = self._make_outlet(url)
-                self._outlets[url].add([alert])
-        for outlet in self._outlets.values():
-            outlet.post(monotonic_s())
+                if url not in self._queues:
+                    self._queues[url] = self._make_queue(url)
+                self._queues[url].add([alert])
+        for queue in self._queues.values():
+            queue.post(monotonic_s())
 
 
 def _said_of(row: Row) -> str:

@@ -18,7 +18,7 @@ class AlertKind(StrEnum):
     PAUSED = "paused"  # the topic was paused
 
 
-class Event(NamedTuple):
+class AlertEvent(NamedTuple):
     """One thing that has happened.
 
     Attributes:
@@ -68,7 +68,7 @@ class Alert:
     by: str = ""
     level: float = 0.0
 
-    def add(self, event: Event) -> None:
+    def add(self, event: AlertEvent) -> None:
         self.last_at = event.at_ms
         self.count = event.requests if self.kind in _LASTING else self.count + event.requests
         if event.code:
@@ -82,7 +82,7 @@ class Alert:
         self.level = event.level if self.kind is AlertKind.AGE else max(self.level, event.level)
 
 
-class Grouping:
+class AlertGrouping:
     """Gathers events into alerts. Belongs to one thread at a time."""
 
     def __init__(self, every_s: float) -> None:
@@ -90,7 +90,7 @@ class Grouping:
         self._waiting: dict[tuple[str, AlertKind], tuple[Alert, float]] = {}
         self._quiet_until_s: dict[tuple[str, AlertKind], float] = {}
 
-    def add(self, events: Iterable[Event], *, now_s: float) -> None:
+    def add(self, events: Iterable[AlertEvent], *, now_s: float) -> None:
         """Take in events; now_s is monotonic."""
         for event in events:
             name = (event.topic, event.kind)

@@ -32,7 +32,7 @@ FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 300.0
 
 
-class Outlet:
+class WebhookQueue:
     """Posts alerts to one URL. Belongs to one thread.
 
     Logs `webhook.failed` once, however often it fails, and `webhook.back`.
@@ -66,7 +66,7 @@ class Outlet:
     def post(self, now_s: float) -> None:
         while self._waiting and now_s >= self._again_s:
             some = list(self._waiting)[:AT_ONCE]
-            fault = self._post(self._url, body_of(some, self._sender))
+            fault = self._post(self._url, alert_body(some, self._sender))
             if fault is None:
                 self._taken(len(some))
             else:
@@ -117,8 +117,8 @@ class AlertSender(NamedTuple):
     config: str | None = None
 
 
-def body_of(alerts: Sequence[Alert], sender: AlertSender) -> Mapping[str, Any]:
-    text = "\n".join(text_of(one, sender) for one in alerts)
+def alert_body(alerts: Sequence[Alert], sender: AlertSender) -> Mapping[str, Any]:
+    text = "\n".join(alert_text(one, sender) for one in alerts)
     return {
         "text": text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + _ELLIPSIS,
         "onceward": {
@@ -130,7 +130,7 @@ def body_of(alerts: Sequence[Alert], sender: AlertSender) -> Mapping[str, Any]:
     }
 
 
-def text_of(alert: Alert, sender: AlertSender) -> str:
+def alert_text(alert: Alert, sender: AlertSender) -> str:
     """Return an alert as people read it: the kind, an example, and the command that shows it."""
     lines = [f"*{_plain(alert.topic)}* (group {_plain(sender.group)}): {_what(alert)}"]
     example = [_code(one, ID_LIMIT) for one in alert.request_ids[:1]]

@@ -32,10 +32,12 @@ def expected(handlers: Iterable[Handler]) -> list[str]:
 
 
 def prepare_in_kafka(settings: Settings, handlers: Iterable[Handler]) -> None:
-    prepare(handlers, KafkaTopics(settings.kafka, create=settings.worker.create_topics))
+    prepare_letter_topics(
+        handlers, KafkaTopics(settings.kafka, create=settings.worker.create_topics)
+    )
 
 
-def prepare(handlers: Iterable[Handler], topics: TopicMaker) -> None:
+def prepare_letter_topics(handlers: Iterable[Handler], topics: TopicMaker) -> None:
     """Make the dead letter topics that are read here, as far as that is possible now.
 
     Args:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from consumer.features.dead_letters.letter_writer import posting_of
+from consumer.features.dead_letters.letter_writer import letter_writer_of
 from consumer.features.dead_letters.strategies import DROP, KEEP, strategies
-from consumer.features.outgoing.outgoing_loop import Poster, Rounds, Rows
+from consumer.features.outgoing.outgoing_loop import OutgoingLoop, OwedRows, PageWriter
 from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.record_writer import (
     DEAD_LETTERS,
@@ -16,7 +16,7 @@ from consumer.features.outgoing.record_writer import (
     PAYLOAD_GONE,
     WRITTEN,
     OutgoingListener,
-    Posted,
+    PageResults,
 )
 from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.records import Row
@@ -40,10 +40,10 @@ def make(core: Core) -> Sequence[Feature]:
     if not chosen:
         return ()
     recent = RecentFailures()
-    posting = posting_of(core, recent, stopping=lambda: letters.is_stopping)
+    page_writer = letter_writer_of(core, recent, stopping=lambda: letters.is_stopping)
     letters = DeadLetters(
         rows=core.rows(DeadLetterRows),
-        posting=posting,
+        page_writer=page_writer,
         recent=recent,
         strategies=chosen,
         lease_s=core.settings.journal.lease_s,
@@ -53,7 +53,7 @@ def make(core: Core) -> Sequence[Feature]:
     return (letters,)
 
 
-class DeadLetters(Rounds):
+class DeadLetters(OutgoingLoop):
     """Remembers requests that failed for good, and writes their letters until stopped.
 
     Args:
@@ -67,8 +67,8 @@ class DeadLetters(Rounds):
     def __init__(
         self,
         *,
-        rows: Rows,
-        posting: Poster,
+        rows: OwedRows,
+        page_writer: PageWriter,
         recent: RecentFailures,
         strategies: Mapping[str, str],
         lease_s: float,
@@ -77,7 +77,7 @@ class DeadLetters(Rounds):
     ) -> None:
         super().__init__(
             rows=rows,
-            posting=posting,
+            page_writer=page_writer,
             recent=recent,
             topics=strategies.keys(),
             lease_s=lease_s,
@@ -95,7 +95,7 @@ class DeadLetters(Rounds):
         if row.state == State.FAILED:
             self._failures.failed((row.request_id, row.generation), record, None)
 
-    def settle(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
+    def settle(self, page: Sequence[OwedRow]) -> Iterator[PageResults]:
         """Write the letters that are stored, and count those that are dropped."""
         dropped = [one.row for one in page if self._strategies[one.row.topic] == DROP]
         if dropped:
@@ -103,7 +103,7 @@ class DeadLetters(Rounds):
         kept = [one for one in page if self._strategies[one.row.topic] == KEEP]
         if not kept:
             return
-        for posted in self._posting.post(kept):
+        for posted in self._page_writer.post(kept):
             self.close_cases(posted.written, WRITTEN)
             self.close_cases(posted.gone, PAYLOAD_GONE)
             for topic, reason in (posted.refused | posted.closed).items():

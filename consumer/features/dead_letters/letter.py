@@ -12,7 +12,7 @@ from typing import NamedTuple
 from consumer.journal.records import Row
 from consumer.journal.redrive.redrive_rule import shown_generation
 from consumer.journal.waiting import OwedRow
-from consumer.pool.outcome import STACK_LIMIT_BYTES, Raised
+from consumer.pool.outcome import STACK_LIMIT_BYTES, RaisedError
 from feedback.records.dead_letter_topics import dead_letter_topic as dead_letter_topic
 from feedback.records.envelope import (
     ATTEMPT,
@@ -55,7 +55,7 @@ _AS_SENT = {
 }
 
 
-class Trim(NamedTuple):
+class TextLimits(NamedTuple):
     """How long the texts of a letter may be; 0 leaves one out."""
 
     stack_bytes: int
@@ -65,15 +65,20 @@ class Trim(NamedTuple):
 
 # Tried one after the other, until the topic takes the letter.
 TRIMS = (
-    Trim(STACK_LIMIT_BYTES, 2048, 1024),
-    Trim(1024, 512, 128),
-    Trim(0, 128, 0),
-    Trim(0, 0, 0),
+    TextLimits(STACK_LIMIT_BYTES, 2048, 1024),
+    TextLimits(1024, 512, 128),
+    TextLimits(0, 128, 0),
+    TextLimits(0, 0, 0),
 )
 
 
-def headers_of(
-    dead: OwedRow, record: Record, *, group: str, raised: Raised | None, trim: Trim = TRIMS[0]
+def letter_headers(
+    dead: OwedRow,
+    record: Record,
+    *,
+    group: str,
+    raised: RaisedError | None,
+    trim: TextLimits = TRIMS[0],
 ) -> Headers:
     """Return the headers of a letter.
 
@@ -144,7 +149,9 @@ def stage(row: Row) -> str:
     return "receive" if row.code == INVALID_MESSAGE else "claim"
 
 
-def _texts(record: Record, row: Row, raised: Raised | None, trim: Trim) -> list[tuple[str, bytes]]:
+def _texts(
+    record: Record, row: Row, raised: RaisedError | None, trim: TextLimits
+) -> list[tuple[str, bytes]]:
     origin = originals(record, key_limit_bytes=trim.key_bytes)
     texts = [one for one in origin if one[0] == ORIGINAL_KEY]
     if raised is not None:

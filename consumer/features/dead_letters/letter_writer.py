@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, dead_letter_topic, headers_of
+from consumer.features.dead_letters.letter import (
+    ROOM_BYTES,
+    TRIMS,
+    dead_letter_topic,
+    letter_headers,
+)
 from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.record_writer import (
     DEAD_LETTERS,
-    Posting,
+    EnsuredTopics,
+    OutgoingTarget,
+    OwedRecordWriter,
     RecordWriter,
-    Target,
-    Topics,
 )
 from consumer.journal.records import Row
 from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.loop.stored_record import PayloadStore, kept_record
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from feedback.errors import RedisUnavailable
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.reader import RecordReader
@@ -28,7 +33,7 @@ from feedback.records.envelope import Record, payload_sha256
 READ_TIMEOUT_S = 5.0
 
 
-class Reader(Protocol):
+class PlaceReader(Protocol):
     """Reads records again by their coordinates."""
 
     def read(
@@ -37,7 +42,7 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
-class Payloads:
+class RowPayloads:
     """Finds records of rows. Belongs to one thread.
 
     Args:
@@ -45,7 +50,7 @@ class Payloads:
     """
 
     def __init__(
-        self, *, reader: Reader, store: PayloadStore, redis_away: Callable[[], bool]
+        self, *, reader: PlaceReader, store: PayloadStore, redis_away: Callable[[], bool]
     ) -> None:
         self._reader = reader
         self._store = store
@@ -73,7 +78,7 @@ class Payloads:
         return kept_record(self._store, row, timestamp_ms=-1)
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """Finds the record of a row."""
 
     def of(self, row: Row) -> Record | None: ...
@@ -85,7 +90,7 @@ class OwedLetter(NamedTuple):
 
     dead: OwedRow
     record: Record
-    raised: Raised | None
+    raised: RaisedError | None
     group: str
 
     @property
@@ -98,11 +103,13 @@ class OwedLetter(NamedTuple):
         row, record = self.dead.row, self.record
         topic = dead_letter_topic(row.topic, self.group)
         for trim in TRIMS:
-            headers = headers_of(self.dead, record, group=self.group, raised=self.raised, trim=trim)
+            headers = letter_headers(
+                self.dead, record, group=self.group, raised=self.raised, trim=trim
+            )
             yield Outgoing(topic, row.partition, record.key, record.value, tuple(headers))
 
 
-class LetterPosting(Posting):
+class LetterWriter(OwedRecordWriter):
     """Writes letters. Belongs to one thread.
 
     Args:
@@ -114,14 +121,14 @@ class LetterPosting(Posting):
         *,
         group: str,
         recent: RecentFailures,
-        payloads: Source,
-        topics: Topics,
+        payloads: RecordSource,
+        topics: EnsuredTopics,
         writer: RecordWriter,
         stopping: Callable[[], bool],
     ) -> None:
         super().__init__(
             kind=DEAD_LETTERS,
-            target=lambda topic: Target(dead_letter_topic(topic, group), ROOM_BYTES),
+            target=lambda topic: OutgoingTarget(dead_letter_topic(topic, group), ROOM_BYTES),
             draft=self._letter,
             topics=topics,
             writer=writer,
@@ -145,14 +152,16 @@ class LetterPosting(Posting):
         return None if record is None else OwedLetter(dead, record, None, self._group)
 
 
-def posting_of(
+def letter_writer_of(
     core: Core, recent: RecentFailures, *, stopping: Callable[[], bool]
-) -> LetterPosting:
+) -> LetterWriter:
     kafka = core.settings.kafka
-    return LetterPosting(
+    return LetterWriter(
         group=core.group,
         recent=recent,
-        payloads=Payloads(reader=RecordReader(kafka), store=core.store, redis_away=core.redis_away),
+        payloads=RowPayloads(
+            reader=RecordReader(kafka), store=core.store, redis_away=core.redis_away
+        ),
         topics=core.kafka_topics(),
         writer=KafkaWriter(kafka),
         stopping=stopping,

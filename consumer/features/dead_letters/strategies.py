@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from consumer.journal.sweeps.pruning import Lettered
+from consumer.journal.sweeps.pruning import LetteredTopics
 from feedback.records.dead_letter_topics import is_dead_letter_topic
 from feedback.settings.settings import Settings
 
@@ -29,12 +29,12 @@ def strategy_of(settings: Settings, topic: str) -> str:
     return settings.worker.dead_letters_of(topic)
 
 
-def lettered_of(settings: Settings) -> Lettered:
+def lettered_of(settings: Settings) -> LetteredTopics:
     """Return the topics whose failures become dead letters, with or without handlers here."""
     worker = settings.worker
     by_default = worker.dead_letters in (KEEP, STOP)
     named = {*worker.dead_letters_by_topic, *worker.dead_letters_excluded}
     is_kept = {topic: worker.dead_letters_of(topic) in (KEEP, STOP) for topic in named}
-    return Lettered(
+    return LetteredTopics(
         by_default, frozenset(topic for topic in named if is_kept[topic] is not by_default)
     )

@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
-from consumer.features.outgoing.outgoing_loop import Rounds
+from consumer.features.outgoing.outgoing_loop import OutgoingLoop
 from consumer.features.outgoing.recent_runs import RecentEnds
 from consumer.features.outgoing.record_writer import (
     OUTCOMES,
     WRITTEN,
     OutgoingListener,
-    Posted,
-    Posting,
-    Target,
+    OutgoingTarget,
+    OwedRecordWriter,
+    PageResults,
 )
 from consumer.handlers.declaration import Handler
 from consumer.journal.owed_rows import OutcomeRows
@@ -121,7 +121,7 @@ def make(core: Core) -> Sequence[Feature]:
     return (Outcomes(core, targets),) if targets else ()
 
 
-class Outcomes(Rounds):
+class Outcomes(OutgoingLoop):
     """Hears of ended requests, and writes their outcomes until stopped."""
 
     name: ClassVar[str] = OUTCOMES
@@ -136,9 +136,9 @@ class Outcomes(Rounds):
         self._room_bytes = core.settings.worker.max_result_bytes + ROOM_BYTES
         super().__init__(
             rows=core.rows(OutcomeRows),
-            posting=Posting(
+            page_writer=OwedRecordWriter(
                 kind=OUTCOMES,
-                target=lambda topic: Target(targets[topic], self._room_bytes),
+                target=lambda topic: OutgoingTarget(targets[topic], self._room_bytes),
                 draft=self._draft,
                 topics=self._kafka_topics,
                 writer=self._writer,
@@ -169,8 +169,8 @@ class Outcomes(Rounds):
             except KafkaUnavailable as error:
                 log_outage(log, "outcomes.topic_away", error, topic=topic)
 
-    def settle(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
-        for posted in self._posting.post(page):
+    def settle(self, page: Sequence[OwedRow]) -> Iterator[PageResults]:
+        for posted in self._page_writer.post(page):
             self.close_cases(posted.written, WRITTEN)
             for topic, count in Counter(row.topic for row in posted.written).items():
                 log.debug("outcomes.written", topic=topic, count=count)

@@ -3,7 +3,7 @@
 ```
 worker's loop ── row ──▶ journal ◀── what waits? ── outgoing_loop, a thread
                                                       │ a page
-                            Kafka ◀── records ── record_writer ──▶ Posted: which rows wait no more
+                            Kafka ◀── records ── record_writer ──▶ PageResults: the rows now done
 ```
 
 Dead letters and outcomes go this way (docs: Kafka records): the row is the truth and comes first,

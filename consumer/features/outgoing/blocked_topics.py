@@ -16,7 +16,7 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 
 
-class Hindrances:
+class BlockedTopics:
     """Knows the topics that failed in this passage. Belongs to one thread.
 
     Topics are those of the requests, not those of their records. Logs `<kind>.hindered` once for

@@ -13,12 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
-from consumer.features.outgoing.blocked_topics import Hindrances
+from consumer.features.outgoing.blocked_topics import BlockedTopics
 from consumer.features.outgoing.recent_runs import RecentRuns
-from consumer.features.outgoing.record_writer import OutgoingListener, Posted
+from consumer.features.outgoing.record_writer import OutgoingListener, PageResults
 from consumer.journal import JournalUnavailable, Row, Run
-from consumer.journal.pacing import Span
-from consumer.journal.waiting import Cursor, OwedCount, OwedRow
+from consumer.journal.pacing import LookPacing
+from consumer.journal.waiting import OwedCount, OwedCursor, OwedRow
 from consumer.loop.feature import Feature
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
@@ -30,14 +30,14 @@ ASKING_SHARE = 0.05
 TURN_EVERY = 0.5
 
 
-class Rows(Protocol):
+class OwedRows(Protocol):
     """Finds waiting rows."""
 
     def waiting(self, within_ms: int) -> list[OwedCount]: ...
     def take_turn(self, every_ms: int) -> bool: ...
     def page(
         self,
-        cursor: Cursor,
+        cursor: OwedCursor,
         *,
         topics: Collection[str],
         limit: int,
@@ -48,14 +48,14 @@ class Rows(Protocol):
     def close(self) -> None: ...
 
 
-class Poster(Protocol):
+class PageWriter(Protocol):
     """Writes a page of records."""
 
-    def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]: ...
+    def post(self, page: Sequence[OwedRow]) -> Iterator[PageResults]: ...
     def close(self) -> None: ...
 
 
-class Rounds(Feature, ABC):
+class OutgoingLoop(Feature, ABC):
     """Writes the records of waiting rows, until stopped; `name` is the kind of the records.
 
     Args:
@@ -76,8 +76,8 @@ class Rounds(Feature, ABC):
     def __init__(
         self,
         *,
-        rows: Rows,
-        posting: Poster,
+        rows: OwedRows,
+        page_writer: PageWriter,
         recent: RecentRuns[Any],
         topics: Collection[str],
         lease_s: float,
@@ -85,17 +85,17 @@ class Rounds(Feature, ABC):
         listeners: Sequence[OutgoingListener] = (),
     ) -> None:
         self._rows = rows
-        self._posting = posting
+        self._page_writer = page_writer
         self._recent = recent
         self._topics = topics
         self._lease_s = lease_s
         self._may_sweep = may_sweep
         self._listeners = listeners
         self._log = EventLog(f"onceward.{self.name}")
-        self._hindrances = Hindrances(self.name)
-        self._cursor = Cursor()
+        self._blocked_topics = BlockedTopics(self.name)
+        self._cursor = OwedCursor()
         self._asked_s = 0.0
-        self._span = Span(monotonic_s())
+        self._span = LookPacing(monotonic_s())
         self._shown: set[str] = set()
         self._stopping = threading.Event()
         name = f"onceward-{self.name.replace('_', '-')}"
@@ -105,7 +105,7 @@ class Rounds(Feature, ABC):
         """Prepare; called first in the thread."""
 
     @abstractmethod
-    def settle(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
+    def settle(self, page: Sequence[OwedRow]) -> Iterator[PageResults]:
         """Write a page and close the cases of its rows; yield the results."""
 
     def close_cases(self, rows: Sequence[Row], what: str) -> None:
@@ -150,7 +150,7 @@ class Rounds(Feature, ABC):
                     self.look()
                 pause_s = self._pause_s(monotonic_s())
         finally:
-            self._posting.close()
+            self._page_writer.close()
             self._rows.close()
 
     @property
@@ -158,9 +158,9 @@ class Rounds(Feature, ABC):
         return max(self.gather_s, self._asked_s / ASKING_SHARE)
 
     def _pause_s(self, now_s: float) -> float:
-        if not self._hindrances.is_hindered:
+        if not self._blocked_topics.is_hindered:
             return self._lease_s
-        return min(self._lease_s, max(0.0, self._hindrances.again_s - now_s))
+        return min(self._lease_s, max(0.0, self._blocked_topics.again_s - now_s))
 
     def look(self) -> None:
         """Write the waiting records now; with the database away the next look does it."""
@@ -180,14 +180,14 @@ class Rounds(Feature, ABC):
         has_mine = any(one.mine for one in ours)
         if not has_mine:
             self._recent.forget_before(now_s)
-        if self._hindrances.begins(now_s):
-            self._cursor = Cursor()
+        if self._blocked_topics.begins(now_s):
+            self._cursor = OwedCursor()
         of_the_dead = self._is_my_turn(ours, now_s)
         written: set[str] = set()
         if has_mine or of_the_dead:
             written = self._pass_on({one.topic for one in ours}, of_the_dead=of_the_dead)
         left = {one.topic for one in ours} - written
-        self._hindrances.ends(monotonic_s(), waiting=left)
+        self._blocked_topics.ends(monotonic_s(), waiting=left)
 
     def _waiting(self, now_s: float) -> list[OwedCount]:
         try:
@@ -205,7 +205,7 @@ class Rounds(Feature, ABC):
         """Write the rows behind the cursor; return the topics of which any was written."""
         written: set[str] = set()
         while not self.is_stopping:
-            worth = [topic for topic in topics if self._hindrances.is_open(topic)]
+            worth = [topic for topic in topics if self._blocked_topics.is_open(topic)]
             if not worth:
                 break
             page = self._rows.page(
@@ -220,16 +220,16 @@ class Rounds(Feature, ABC):
                 written.update(row.topic for row in posted.written)
             if page:
                 last = page[-1].row
-                self._cursor = Cursor(last.finished_at or 0, last.request_id)
+                self._cursor = OwedCursor(last.finished_at or 0, last.request_id)
             if len(page) < PAGE:
                 break
         return written
 
-    def _note(self, posted: Posted) -> None:
+    def _note(self, posted: PageResults) -> None:
         for topic, reason in posted.closed.items():
-            self._hindrances.closed(topic, reason)
+            self._blocked_topics.closed(topic, reason)
         for topic, reason in posted.refused.items():
-            self._hindrances.refused(topic, reason)
+            self._blocked_topics.refused(topic, reason)
 
     def _show(self, waiting: Iterable[OwedCount], now_s: float) -> None:
         # A look that did not go back to the oldest row knows only a part of the dead workers' rows.

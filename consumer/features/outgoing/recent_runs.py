@@ -11,20 +11,20 @@ from collections.abc import Collection, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from consumer.journal import Run
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from feedback.clock import monotonic_s
 from feedback.records.envelope import TRACEPARENT, Record
 
-Fact = TypeVar("Fact")
+FactT = TypeVar("FactT")
 
 
-class _Entry(NamedTuple, Generic[Fact]):
-    fact: Fact
+class _Entry(NamedTuple, Generic[FactT]):
+    fact: FactT
     size: int
     at_s: float
 
 
-class RecentRuns(Generic[Fact]):
+class RecentRuns(Generic[FactT]):
     """Remembers a fact of each of the latest runs. Safe to share between threads.
 
     Args:
@@ -38,11 +38,11 @@ class RecentRuns(Generic[Fact]):
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0
-        self._entries: dict[Run, _Entry[Fact]] = {}
+        self._entries: dict[Run, _Entry[FactT]] = {}
         self._lock = threading.Lock()
         self.news = threading.Event()
 
-    def remember(self, run: Run, fact: Fact, *, size: int = 1) -> None:
+    def remember(self, run: Run, fact: FactT, *, size: int = 1) -> None:
         """Remember a fact of a run whose row is in the journal."""
         with self._lock:
             self._drop(run)
@@ -51,7 +51,7 @@ class RecentRuns(Generic[Fact]):
             while self._size > self._limit:
                 self._drop(next(iter(self._entries)))
 
-    def of(self, run: Run) -> Fact | None:
+    def of(self, run: Run) -> FactT | None:
         """Return the fact of a run, where it is still remembered."""
         with self._lock:
             one = self._entries.get(run)
@@ -80,11 +80,11 @@ LIMIT_BYTES = 32 * 2**20
 ENTRY_BYTES = 1000
 
 
-class Failed(NamedTuple):
+class RecentFailure(NamedTuple):
     """A record whose request has failed."""
 
     record: Record
-    raised: Raised | None
+    raised: RaisedError | None
 
     @property
     def size_bytes(self) -> int:
@@ -95,15 +95,15 @@ class Failed(NamedTuple):
         return ENTRY_BYTES + len(record.key or b"") + len(record.value or b"") + headers + stack
 
 
-class RecentFailures(RecentRuns[Failed]):
+class RecentFailures(RecentRuns[RecentFailure]):
     """Remembers the latest failures. Safe to share between threads."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         super().__init__(limit_bytes)
 
-    def failed(self, run: Run, record: Record, raised: Raised | None) -> None:
+    def failed(self, run: Run, record: Record, raised: RaisedError | None) -> None:
         """Hear of a failure whose row is in the journal; returns at once."""
-        one = Failed(record, raised)
+        one = RecentFailure(record, raised)
         self.remember(run, one, size=one.size_bytes)
         self.news.set()
 

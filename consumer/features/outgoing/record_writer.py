@@ -55,7 +55,7 @@ class Draft(Protocol):
         """Yield the whole record, then smaller ones to try where that is too large."""
 
 
-class Target(NamedTuple):
+class OutgoingTarget(NamedTuple):
     """Where records about a topic go.
 
     Args:
@@ -66,7 +66,7 @@ class Target(NamedTuple):
     room_bytes: int
 
 
-class Topics(Protocol):
+class EnsuredTopics(Protocol):
     """Sees to it that a topic exists."""
 
     def ensure(self, name: str, *, like: str, room_bytes: int = 0) -> None: ...
@@ -81,7 +81,7 @@ class RecordWriter(Protocol):
 
 
 @dataclass(slots=True)
-class Posted:
+class PageResults:
     """The results of some rows.
 
     Attributes:
@@ -97,7 +97,7 @@ class Posted:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-class Posting:
+class OwedRecordWriter:
     """Writes records. Belongs to one thread.
 
     Args:
@@ -110,9 +110,9 @@ class Posting:
         self,
         *,
         kind: str,
-        target: Callable[[str], Target],
+        target: Callable[[str], OutgoingTarget],
         draft: Callable[[OwedRow], Draft | None],
-        topics: Topics,
+        topics: EnsuredTopics,
         writer: RecordWriter,
         stopping: Callable[[], bool],
     ) -> None:
@@ -124,9 +124,9 @@ class Posting:
         self._writer = writer
         self._stopping = stopping
 
-    def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
+    def post(self, page: Sequence[OwedRow]) -> Iterator[PageResults]:
         """Write a page; yield the results, some at a time, so that they are noted early."""
-        posted = Posted()
+        posted = PageResults()
         batch: list[tuple[Row, Draft]] = []
         size_bytes = 0
         for item in page:
@@ -140,7 +140,7 @@ class Posting:
             if size_bytes >= BATCH_BYTES:
                 self._write(batch, posted)
                 yield posted
-                posted, batch, size_bytes = Posted(closed=posted.closed), [], 0
+                posted, batch, size_bytes = PageResults(closed=posted.closed), [], 0
         self._write(batch, posted)
         yield posted
 
@@ -148,7 +148,7 @@ class Posting:
         """Close the connection to Kafka; a later page opens it again."""
         self._writer.close()
 
-    def _drafted(self, item: OwedRow, posted: Posted) -> Draft | None:
+    def _drafted(self, item: OwedRow, posted: PageResults) -> Draft | None:
         topic = item.row.topic
         if topic in posted.closed:
             return None
@@ -166,7 +166,7 @@ class Posting:
             )
         return draft
 
-    def _write(self, batch: Sequence[tuple[Row, Draft]], posted: Posted) -> None:
+    def _write(self, batch: Sequence[tuple[Row, Draft]], posted: PageResults) -> None:
         """Write records, those that are too large again in shorter versions."""
         left = [(row, draft.versions()) for row, draft in batch]
         while left:
@@ -185,7 +185,7 @@ class Posting:
         self,
         records: Sequence[Outgoing],
         tried: Sequence[tuple[Row, Iterator[Outgoing]]],
-        posted: Posted,
+        posted: PageResults,
     ) -> list[tuple[Row, Iterator[Outgoing]]]:
         """Return those that are too large."""
         if not records:
@@ -204,10 +204,10 @@ class Posting:
                 self._topics.forget(self._target(row.topic).name)
         return too_large
 
-    def _give_up(self, row: Row, posted: Posted) -> None:
+    def _give_up(self, row: Row, posted: PageResults) -> None:
         why = f"{self._target(row.topic).name} takes no record so large"
         self._refuse(row, f"{why}: raise its max.message.bytes", posted)
 
-    def _refuse(self, row: Row, reason: str, posted: Posted) -> None:
+    def _refuse(self, row: Row, reason: str, posted: PageResults) -> None:
         posted.refused[row.topic] = reason
         self._log.debug(f"{self._kind}.refused", request_id=row.request_id, reason=reason)

@@ -13,7 +13,7 @@ RETRY_S = 1.0
 Item = TypeVar("Item")
 
 
-class Sending(Generic[Item]):
+class SendingThread(Generic[Item]):
     """Gathers items and has them written together, in their order.
 
     Args:

@@ -31,7 +31,7 @@ from consumer.pool.outcome import (
     HANDLER_ERROR,
     JOURNAL_UNAVAILABLE,
     QUERY_UNKNOWN,
-    Raised,
+    RaisedError,
 )
 from feedback.doubling import doubled
 from feedback.status import State
@@ -59,7 +59,7 @@ class FailureKind(NamedTuple):
 FINE = FailureKind()
 
 
-def way_of(one: Settlement) -> FailureKind | None:
+def failure_kind_of(one: Settlement) -> FailureKind | None:
     """Return how a run ended; None when that says nothing about the handler's counterparty."""
     finish = one.finish
     if finish is None:
@@ -81,7 +81,7 @@ def _is_its_own(finish: Finish, code: str, handler: Handler) -> bool:
     return is_final and code not in _OURS and not is_retryable_code(code, handler)
 
 
-def _class(code: str, message: str | None, raised: Raised | None) -> str:
+def _class(code: str, message: str | None, raised: RaisedError | None) -> str:
     if code != HANDLER_ERROR:
         return ""
     if raised is not None:
@@ -96,7 +96,7 @@ LONGEST_PAUSE_S = 4.0
 AT_ONCE_S = 0.1
 
 
-class Change(StrEnum):
+class BreakerChange(StrEnum):
     """The change that an ended run has made."""
 
     PAUSED = "paused"
@@ -104,7 +104,7 @@ class Change(StrEnum):
 
 
 @dataclass(slots=True)
-class Outage:
+class TopicOutage:
     """A topic that is paused.
 
     Attributes:
@@ -138,7 +138,7 @@ class _Runs:
         return self._counts[way]
 
 
-class Guard:
+class CircuitBreaker:
     """Judges ended runs. Belongs to one thread.
 
     Args:
@@ -154,11 +154,11 @@ class Guard:
         self._window = window
         self._probes = probes
         self._runs: dict[str, _Runs] = {}
-        self.outages: dict[str, Outage] = {}
+        self.outages: dict[str, TopicOutage] = {}
 
     def ended(
         self, topic: str, request_id: str, way: FailureKind | None, now_s: float
-    ) -> Change | None:
+    ) -> BreakerChange | None:
         """Take in the end of a run."""
         if not self._is_on:
             return None
@@ -169,12 +169,17 @@ class Guard:
             return None
         if self._kept(topic).add(way) <= self._most or way == FINE:
             return None
-        self.outages[topic] = Outage(way, now_s, now_s + FIRST_PAUSE_S)
-        return Change.PAUSED
+        self.outages[topic] = TopicOutage(way, now_s, now_s + FIRST_PAUSE_S)
+        return BreakerChange.PAUSED
 
     def _ended_meanwhile(
-        self, topic: str, outage: Outage, request_id: str, way: FailureKind | None, now_s: float
-    ) -> Change | None:
+        self,
+        topic: str,
+        outage: TopicOutage,
+        request_id: str,
+        way: FailureKind | None,
+        now_s: float,
+    ) -> BreakerChange | None:
         if request_id not in outage.probes:
             return None
         outage.probes.discard(request_id)
@@ -184,7 +189,7 @@ class Guard:
         if way != FINE:
             return None
         del self.outages[topic]
-        return Change.RESUMED
+        return BreakerChange.RESUMED
 
     def may_probe(self, topic: str, now_s: float) -> bool:
         """Whether a request of this paused topic may be let through now."""

@@ -19,10 +19,10 @@ from feedback.errors import ExitCode, KafkaUnavailable, SettingsError
 from feedback.kafka.topics import KafkaTopics
 from feedback.settings.settings import Settings
 
-Command = Callable[..., Any]
+CommandFunction = Callable[..., Any]
 
 
-def _by_option(command: Command) -> Command:
+def _by_option(command: CommandFunction) -> CommandFunction:
     return click.option("--by", default=None, help="Who does it; default: user@host.")(command)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from consumer.features.dead_letters.strategies import STOP, strategy_of
-from consumer.features.pausing.circuit_breaker import Guard
+from consumer.features.pausing.circuit_breaker import CircuitBreaker
 from consumer.features.pausing.pausing import PauseListener, Pausing
 from consumer.journal import JournalUnavailable
 from consumer.journal.pauses import PauseRow, Pauses
@@ -36,7 +36,7 @@ def make(core: Core) -> Sequence[Feature]:
     settings, worker = core.settings, core.settings.worker
     topics = core.by_topic.keys()
     pausing = Pausing(
-        guard=Guard(
+        guard=CircuitBreaker(
             share=worker.outage_share,
             window=worker.outage_window,
             probes=max(1, worker.slots // PROBES_SHARE),
@@ -49,7 +49,7 @@ def make(core: Core) -> Sequence[Feature]:
     )
     core.gates.append(pausing)
     rows = Pauses.from_settings(settings).timed(core.observers, "pauses")
-    return (pausing, Watching(pausing, rows))
+    return (pausing, PauseSync(pausing, rows))
 
 
 class PauseRows(Protocol):
@@ -60,7 +60,7 @@ class PauseRows(Protocol):
     def close(self) -> None: ...
 
 
-class Watching(Feature):
+class PauseSync(Feature):
     """Looks into the journal every second, until stopped."""
 
     name: ClassVar[str] = "pauses"

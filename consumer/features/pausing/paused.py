@@ -7,7 +7,7 @@ from typing import NamedTuple
 GUARD = "guard"
 
 
-class Paused(NamedTuple):
+class PausedTopic(NamedTuple):
     """A paused topic, as the pages show it.
 
     Attributes:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from consumer.features.pausing.circuit_breaker import Change, Guard, way_of
-from consumer.features.pausing.paused import GUARD, Paused
+from consumer.features.pausing.circuit_breaker import BreakerChange, CircuitBreaker, failure_kind_of
+from consumer.features.pausing.paused import GUARD, PausedTopic
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
 from consumer.journal.pauses import PauseRow
@@ -48,7 +48,7 @@ class Pausing(Feature):
     def __init__(
         self,
         *,
-        guard: Guard,
+        guard: CircuitBreaker,
         topics: Collection[str] = (),
         stopping: Collection[str] = (),
         me: str = "",
@@ -62,9 +62,9 @@ class Pausing(Feature):
         self._listeners = listeners
         self._wake = wake
         self._lock = threading.Lock()
-        self._outages: dict[str, Paused] = {}
-        self._stops: dict[str, Paused] = {}
-        self._group: dict[str, Paused] = {}
+        self._outages: dict[str, PausedTopic] = {}
+        self._stops: dict[str, PausedTopic] = {}
+        self._group: dict[str, PausedTopic] = {}
         self.closed = frozenset()
         self._hungry: set[str] = set()
         self.news = threading.Event()
@@ -72,7 +72,7 @@ class Pausing(Feature):
     # asked ---------------------------------------------------------------------------------
 
     @property
-    def paused(self) -> list[Paused]:
+    def paused(self) -> list[PausedTopic]:
         """Every pause, one for each topic; the group's before the guard's."""
         with self._lock:
             return sorted({**self._outages, **self._stops, **self._group}.values())
@@ -96,10 +96,10 @@ class Pausing(Feature):
     def ended(self, one: Settlement) -> None:
         """Hear how a run ended: many that failed the same way are an outage."""
         topic, now_s = one.delivery.handler.topic, monotonic_s()
-        change = self._guard.ended(topic, one.run[0], way_of(one), now_s)
-        if change is Change.PAUSED:
-            self._begin(topic, str(way_of(one)))
-        elif change is Change.RESUMED:
+        change = self._guard.ended(topic, one.run[0], failure_kind_of(one), now_s)
+        if change is BreakerChange.PAUSED:
+            self._begin(topic, str(failure_kind_of(one)))
+        elif change is BreakerChange.RESUMED:
             self._end(topic)
         if one.stands and one.is_dead and one.finish is not None:
             self.failed(topic, one.run[0], one.finish.code)
@@ -110,7 +110,7 @@ class Pausing(Feature):
             return
         reason = f"dead letter {code or ''} of {request_id}"
         with self._lock:
-            self._stops[topic] = Paused(topic, reason, epoch_ms(), self._me)
+            self._stops[topic] = PausedTopic(topic, reason, epoch_ms(), self._me)
             self._note()
         log.error("topic.stopped", topic=topic, code=code, request_id=request_id)
         self._tell(topic, reason, self._me)
@@ -179,7 +179,7 @@ class Pausing(Feature):
 
     def _begin(self, topic: str, reason: str) -> None:
         with self._lock:
-            self._outages[topic] = Paused(topic, reason, epoch_ms(), GUARD)
+            self._outages[topic] = PausedTopic(topic, reason, epoch_ms(), GUARD)
             self._note()
         log.error("guard.paused", topic=topic, reason=reason)
         self._tell(topic, reason, GUARD)
@@ -197,12 +197,12 @@ class Pausing(Feature):
 
     # the journal ---------------------------------------------------------------------------
 
-    def unwritten(self) -> list[Paused]:
+    def unwritten(self) -> list[PausedTopic]:
         """Return the pauses that the journal has yet to store for the group."""
         with self._lock:
             return list(self._stops.values())
 
-    def written(self, one: Paused) -> None:
+    def written(self, one: PausedTopic) -> None:
         """Hear that the journal has it."""
         with self._lock:
             self._stops.pop(one.topic, None)
@@ -211,7 +211,7 @@ class Pausing(Feature):
 
     def learn(self, rows: Iterable[PauseRow]) -> None:
         """Take in the pauses of the group as the journal has them."""
-        found = {one.topic: Paused(*one) for one in rows if one.topic in self._topics}
+        found = {one.topic: PausedTopic(*one) for one in rows if one.topic in self._topics}
         if found == self._group:
             return
         with self._lock:

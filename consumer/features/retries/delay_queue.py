@@ -38,7 +38,7 @@ class _Place:
         return min(self.held, default=self.next_offset)
 
 
-class Waiting:
+class DelayQueue:
     """The records in memory of each partition, by offset."""
 
     def __init__(self) -> None:

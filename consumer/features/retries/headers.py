@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from consumer.handlers.backoff import named
+from consumer.handlers.backoff import delay_name
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from feedback.errors import InvalidMessage, SettingsError
@@ -74,7 +74,7 @@ def retry_topic(topic: str, group: str, delay_ms: int) -> str:
     >>> retry_topic("payments", "g", 5_000)
     'payments.g.retry.5s'
     """
-    return f"{topic}.{group}.retry.{named(delay_ms)}"
+    return f"{topic}.{group}.retry.{delay_name(delay_ms)}"
 
 
 def retry_topics(handlers: Iterable[Handler], group: str) -> Mapping[str, tuple[Handler, int]]:
@@ -108,7 +108,7 @@ STAGE = "retry"
 _LARGEST = {ORIGINAL_PARTITION: MAX_PARTITION, GENERATION: MAX_GENERATION}
 
 
-class Due(NamedTuple):
+class DueWakeUp(NamedTuple):
     """A wake-up as it was read.
 
     Attributes:
@@ -120,7 +120,7 @@ class Due(NamedTuple):
     due_at: int
 
 
-def headers_of(one: WakeUp, *, group: str) -> tuple[tuple[str, bytes], ...]:
+def wakeup_headers(one: WakeUp, *, group: str) -> tuple[tuple[str, bytes], ...]:
     """Return the headers of a wake-up's record."""
     record, envelope = one.delivery.record, one.delivery.envelope
     # Named again: a record of a foreign client has no id of its own.
@@ -150,7 +150,7 @@ def _timestamp(record: Record) -> Headers:
     return ((TIMESTAMP, decimal(record.timestamp_ms)),)
 
 
-def read(record: Record, handler: Handler, *, now_s: float) -> Due:
+def read_wakeup(record: Record, handler: Handler, *, now_s: float) -> DueWakeUp:
     """Return the delivery that a record of a retry topic wakes up.
 
     Raises:
@@ -182,7 +182,7 @@ def read(record: Record, handler: Handler, *, now_s: float) -> Due:
         buffered_s=now_s,
         wakes=_number(ours, GENERATION),
     )
-    return Due(delivery, due_at)
+    return DueWakeUp(delivery, due_at)
 
 
 def _sent(record: Record) -> tuple[tuple[str, bytes], ...]:

@@ -6,7 +6,7 @@ record too large for it, no worker reads it any more), it goes on here, without 
 
 Overdue retries are gone through from the oldest on, a bounded part with each sweep. Those that can
 neither be sent nor ended yet stay where they are, however many they are, and those behind them go
-on. `Passage` says how far back it goes.
+on. `OverduePassage` says how far back it goes.
 
 A next run is due after its row was written. So after a full passage the next one needs to see only
 retries that came due since, and those that were still overdue then (`consumer.journal.pacing`).
@@ -21,8 +21,8 @@ from consumer.features.retries.headers import WakeUp
 from consumer.features.retries.next_run import wakeup_of_row
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
-from consumer.journal import JournalUnavailable, Overdue, Row, Run
-from consumer.journal.pacing import EVER_MS, Span
+from consumer.journal import JournalUnavailable, OverdueRetry, Row, Run
+from consumer.journal.pacing import EVER_MS, LookPacing
 from consumer.journal.sweeps.retrying import FROM_THE_OLDEST, DueCursor
 from consumer.loop.core import Core
 from consumer.status import status_messages
@@ -31,7 +31,7 @@ from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
 
 
-class Passage:
+class OverduePassage:
     """The passages of one sweeper, one after the other; each may take several sweeps."""
 
     def __init__(self, page: int) -> None:
@@ -56,7 +56,7 @@ class Passage:
         self._began_s, self._took_s, self._oldest_ms = now_s, 0.0, 0
         return self._span.begin(now_s)
 
-    def read(self, found: Sequence[Overdue], *, took_s: float) -> bool:
+    def read(self, found: Sequence[OverdueRetry], *, took_s: float) -> bool:
         """Take in a page; return whether the passage ends with it."""
         self._took_s += took_s
         self._oldest_ms = max([self._oldest_ms, *(one.late_ms for one in found)])
@@ -75,7 +75,7 @@ class Passage:
 
     def _begin_at(self, now_s: float) -> None:
         self.cursor = FROM_THE_OLDEST
-        self._span = Span(now_s)
+        self._span = LookPacing(now_s)
         self._began_s, self._took_s, self._oldest_ms = now_s, 0.0, 0
 
 
@@ -112,7 +112,7 @@ class OverdueRetries:
         self._on_due = core.wake
         self._status_writer = core.status_writer
         self._next_s: dict[Run, tuple[float, float]] = {}
-        self._passage = Passage(PAGE)
+        self._passage = OverduePassage(PAGE)
         # Since when a payload has been gone; and those of them that this passage has met.
         self._gone_s: dict[Run, float] = {}
         self._met_gone: set[Run] = set()
@@ -133,7 +133,7 @@ class OverdueRetries:
                 break
         self._remember(now_s)
 
-    def _read(self, topics: Collection[str]) -> tuple[list[Overdue], bool]:
+    def _read(self, topics: Collection[str]) -> tuple[list[OverdueRetry], bool]:
         """Return the next page, and whether the passage ends with it."""
         began_s = monotonic_s()
         within_ms = self._passage.within_ms(began_s)
@@ -147,7 +147,7 @@ class OverdueRetries:
             raise
         return found, self._passage.read(found, took_s=monotonic_s() - began_s)
 
-    def _look_at(self, page: Sequence[Overdue], out_of_reach: set[str], now_s: float) -> int:
+    def _look_at(self, page: Sequence[OverdueRetry], out_of_reach: set[str], now_s: float) -> int:
         """Wake up or end the retries of a page; return how many were found."""
         asked = 0
         ended: list[Row] = []
@@ -195,7 +195,7 @@ class OverdueRetries:
         at_s, _ = self._next_s.get(_name(row), (now_s, 0.0))
         return at_s <= now_s
 
-    def _delivery(self, one: Overdue) -> Delivery | None:
+    def _delivery(self, one: OverdueRetry) -> Delivery | None:
         """Return the delivery to run; None when its payload is not where it was."""
         delivery = self._payloads.of(one.row)
         if delivery is None:

@@ -9,7 +9,7 @@ from consumer.features.retries import next_run
 from consumer.features.retries.headers import retry_topics
 from consumer.features.retries.overdue import OverdueRetries
 from consumer.features.retries.retry_reader import RetryReader
-from consumer.features.retries.retry_sender import WakeUps
+from consumer.features.retries.retry_sender import RetrySender
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Finish
 from consumer.loop.core import Core
@@ -45,7 +45,7 @@ class Retries(Feature):
     def __init__(self, core: Core) -> None:
         self._core = core
         self._topics = retry_topics(core.handlers, core.group)
-        self._wakeups = WakeUps(KafkaWriter(core.settings.kafka), group=core.group)
+        self._wakeups = RetrySender(KafkaWriter(core.settings.kafka), group=core.group)
         self._tiers = RetryReader(
             core, topics=self._topics, buffer=core.scheduler.due, open_source=self._open_source
         )

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from consumer.features.retries.delay_queue import Waiting, WaitingWakeup
-from consumer.features.retries.headers import read
+from consumer.features.retries.delay_queue import DelayQueue, WaitingWakeup
+from consumer.features.retries.headers import read_wakeup
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
@@ -41,7 +41,7 @@ MAX_RECORDS = 500
 AWAY_PAUSE_S = 1.0
 DROPPED_PAUSE_S = 0.2
 
-Taken = tuple[Partition, int, Delivery]
+TakenWakeUp = tuple[Partition, int, Delivery]
 
 
 class RetryReader(KafkaThread):
@@ -63,7 +63,7 @@ class RetryReader(KafkaThread):
         super().__init__(context, "retries", away="retries", open_source=open_source)
         self._topics = topics
         self._buffer = buffer
-        self._waiting = Waiting()
+        self._waiting = DelayQueue()
         self._committed: dict[Partition, int] = {}
         self._unknown: set[Partition] = set()
         self._ask_s = 0.0
@@ -109,7 +109,7 @@ class RetryReader(KafkaThread):
         partition = (record.topic, record.partition)
         handler, delay_ms = self._topics[record.topic]
         try:
-            due = read(record, handler, now_s=monotonic_s())
+            due = read_wakeup(record, handler, now_s=monotonic_s())
         except InvalidMessage as error:
             log.warning("retry.malformed", topic=record.topic, reason=error.reason)
             self._waiting.skip(partition, record.offset)
@@ -148,8 +148,8 @@ class RetryReader(KafkaThread):
             self._wake()
 
     def _covered(
-        self, source: KafkaSource, due: Sequence[Taken], wanted: Mapping[Partition, int]
-    ) -> list[Taken]:
+        self, source: KafkaSource, due: Sequence[TakenWakeUp], wanted: Mapping[Partition, int]
+    ) -> list[TakenWakeUp]:
         """Return the records that the committed offsets cover; all others are read again."""
         try:
             covered = source.committed(list(wanted))

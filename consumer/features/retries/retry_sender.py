@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from consumer.features.outgoing.sending_thread import Sending
-from consumer.features.retries.headers import WakeUp, headers_of, retry_topic
+from consumer.features.outgoing.sending_thread import SendingThread
+from consumer.features.retries.headers import WakeUp, retry_topic, wakeup_headers
 from consumer.handlers.backoff import topic_delay_ms
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.outgoing import Outgoing, RecordRefused
@@ -23,14 +23,14 @@ BACKLOG_LIMIT = 10_000
 GATHER_S = 0.05
 
 
-class WakeUps:
+class RetrySender:
     """Sends each wake-up until Kafka has it, or refuses it for good."""
 
     def __init__(self, writer: KafkaWriter, *, group: str) -> None:
         self._writer = writer
         self._group = group
         self._outage = OutageLog(log, "retries.not_sent", "retries.sent_again")
-        self._sending = Sending[WakeUp](
+        self._sending = SendingThread[WakeUp](
             "wakeups",
             write=self._write,
             close=writer.close,
@@ -51,7 +51,7 @@ class WakeUps:
 
     def _write(self, batch: Sequence[WakeUp]) -> list[WakeUp]:
         """Return the wake-ups to try again."""
-        records = [record_of(one, group=self._group) for one in batch]
+        records = [wakeup_record(one, group=self._group) for one in batch]
         left: list[WakeUp] = []
         away: KafkaUnavailable | None = None
         for one, error in zip(batch, self._writer.write(records), strict=True):
@@ -68,7 +68,7 @@ class WakeUps:
         return left
 
 
-def record_of(one: WakeUp, *, group: str) -> Outgoing:
+def wakeup_record(one: WakeUp, *, group: str) -> Outgoing:
     """Return the record that wakes a request up; its key and value are those that were sent."""
     record, handler = one.delivery.record, one.delivery.handler
     delay_ms = one.delay_ms
@@ -80,5 +80,5 @@ def record_of(one: WakeUp, *, group: str) -> Outgoing:
         partition=record.partition,
         key=record.key,
         value=record.value,
-        headers=headers_of(one, group=group),
+        headers=wakeup_headers(one, group=group),
     )

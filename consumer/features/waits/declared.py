@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from consumer.features.waits.wait_record import Wait
+from consumer.features.waits.wait_record import WaitRecord
 from consumer.handlers.declaration import Handler
 
 
-def declared_by(wait: Wait, handler: Handler) -> Wait:
+def declared_by(wait: WaitRecord, handler: Handler) -> WaitRecord:
     """Return a wait record that says by which declaration its holder runs it."""
     return wait._replace(effect=str(handler.effect), in_doubt=str(handler.in_doubt))
 
 
-def may_run_again(handler: Handler, wait: Wait) -> bool:
+def may_run_again(handler: Handler, wait: WaitRecord) -> bool:
     """Whether a run of which nothing is known may be followed by another one.
 
     Its counterparty knows requests by their keys, or its transaction undid its writes: by the

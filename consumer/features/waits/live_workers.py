@@ -15,7 +15,7 @@ from feedback.kafka.topics import KafkaTopics
 from feedback.settings.settings import Settings
 
 
-def faults(settings: Settings, handlers: Iterable[Handler]) -> Iterator[str]:
+def wait_topic_faults(settings: Settings, handlers: Iterable[Handler]) -> Iterator[str]:
     """Yield a sentence for each fault."""
     topics = KafkaTopics(settings.kafka, create=False)
     for one in handlers:
@@ -46,7 +46,7 @@ class HeartbeatStore(Protocol):
     def alive(self, worker_ids: Collection[str]) -> set[str]: ...
 
 
-class Holders(NamedTuple):
+class SortedHolders(NamedTuple):
     """Holders, sorted.
 
     Args:
@@ -60,7 +60,7 @@ class Holders(NamedTuple):
     missing: tuple[str, ...]
 
 
-class Heartbeats:
+class LiveWorkers:
     """Looks for heartbeats. Belongs to one thread.
 
     Args:
@@ -73,7 +73,7 @@ class Heartbeats:
         self._grace_s = grace_s
         self._missing_since_s: dict[str, float] = {}
 
-    def look(self, holders: Collection[str], *, now_s: float) -> Holders:
+    def look(self, holders: Collection[str], *, now_s: float) -> SortedHolders:
         """Sort holders.
 
         Raises:
@@ -93,7 +93,7 @@ class Heartbeats:
                 since_s = self._missing_since_s.setdefault(name, now_s)
                 (gone if now_s - since_s >= self._grace_s else missing).append(name)
         living = tuple(name for name in asked if name in alive and name != GIVEN_BACK)
-        return Holders(tuple(gone), living, tuple(missing))
+        return SortedHolders(tuple(gone), living, tuple(missing))
 
     def forget(self) -> None:
         """Begin anew: nothing was read for a while, or Redis was away."""

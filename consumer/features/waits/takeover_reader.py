@@ -14,11 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from consumer.features.waits.live_workers import Heartbeats
-from consumer.features.waits.tombstone_writer import Ends
-from consumer.features.waits.unfinished_requests import Entry, Resuming, Table, Taking
-from consumer.features.waits.wait_record import Tombstone, Wait, decode, source_topic
-from consumer.features.waits.write_ahead import Holding
+from consumer.features.waits.live_workers import LiveWorkers
+from consumer.features.waits.tombstone_writer import TombstoneWriter
+from consumer.features.waits.unfinished_requests import (
+    Taking,
+    UnfinishedRequest,
+    UnfinishedRequests,
+    WaitDeliveries,
+)
+from consumer.features.waits.wait_record import Tombstone, WaitRecord, decode_wait, source_topic
+from consumer.features.waits.write_ahead import WaitRecordWriter
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.intake.kafka_thread import KafkaThread
@@ -44,24 +49,24 @@ SHARE = 2
 GRACE = 0.5
 
 
-class Asked(NamedTuple):
+class AskedTaking(NamedTuple):
     """A taking that is written and not read back yet.
 
     Args:
         before: as the holder before had it, for whom it is in doubt.
     """
 
-    wait: Wait
-    before: Wait
+    wait: WaitRecord
+    before: WaitRecord
 
 
-class WaitKeeper(KafkaThread):
+class TakeoverReader(KafkaThread):
     """Feeds the buffer with requests that no living worker holds, until it is asked to stop.
 
     Args:
         handlers: those whose requests may have wait records, by topic.
         takings: writes that we take something over.
-        ends: writes further messages.
+        tombstones: writes further messages.
     """
 
     def __init__(
@@ -69,20 +74,20 @@ class WaitKeeper(KafkaThread):
         core: Core,
         handlers: Mapping[str, Handler],
         *,
-        takings: Holding,
-        ends: Ends,
+        takings: WaitRecordWriter,
+        tombstones: TombstoneWriter,
         open_source: Callable[[], KafkaSource | None],
     ) -> None:
         super().__init__(core, "waits", away="waits", open_source=open_source)
         self._worker_id = core.worker_id
         self._group = core.group
-        self._heartbeats = Heartbeats(
+        self._live_workers = LiveWorkers(
             core.store, grace_s=GRACE * core.settings.redis.heartbeat_ttl_s
         )
         self._reader = RecordReader(core.settings.kafka)
         self._takings = takings
-        self._ends = ends
-        self._resuming = Resuming(
+        self._tombstones = tombstones
+        self._deliveries = WaitDeliveries(
             handlers,
             statuses=core.store,
             group=core.settings.kafka.group,
@@ -90,8 +95,8 @@ class WaitKeeper(KafkaThread):
             has_journal=core.outlives,
         )
         self._buffer = core.buffer
-        self._tables: dict[Partition, Table] = {}
-        self._asked: dict[tuple[Partition, str], Asked] = {}
+        self._tables: dict[Partition, UnfinishedRequests] = {}
+        self._asked: dict[tuple[Partition, str], AskedTaking] = {}
         self._looked_s = float("-inf")
 
     def _turn(self, source: KafkaSource) -> None:
@@ -132,22 +137,22 @@ class WaitKeeper(KafkaThread):
             asked = self._asked.pop(name)
             # For the next owner it is as it was before: begun, or not.
             given_back = asked.before._replace(generation=asked.wait.generation + 1)
-            self._ends.put_right(given_back, partition[1])
+            self._tombstones.put_right(given_back, partition[1])
 
     def _read(self, record: Record) -> None:
         partition = (record.topic, record.partition)
         try:
-            said = decode(record, group=self._group)
+            said = decode_wait(record, group=self._group)
         except InvalidMessage as error:
             log.warning("wait.malformed", topic=record.topic, reason=error.reason)
             return
-        table = self._tables.setdefault(partition, Table(self._worker_id))
+        table = self._tables.setdefault(partition, UnfinishedRequests(self._worker_id))
         taking = table.apply(record.offset, said)
         if taking is None or isinstance(said, Tombstone):
             return
         if taking is Taking.STRAY:
             log.info("wait.stray", request_id=said.request_id, generation=said.generation)
-            self._ends.ended_before(said, partition[1])
+            self._tombstones.ended_before(said, partition[1])
             return
         asked = self._asked.pop((partition, said.request_id))
         known = table.of(said.request_id)
@@ -155,7 +160,7 @@ class WaitKeeper(KafkaThread):
             case Taking.OURS:
                 self._go_on(asked, partition[1])
             case Taking.OVER:
-                self._ends.ended_before(asked.wait, partition[1])
+                self._tombstones.ended_before(asked.wait, partition[1])
             case Taking.LOST if known is not None:
                 # Ours is the latest record now: it has to name the new holder.
                 other = asked.wait._replace(
@@ -164,7 +169,7 @@ class WaitKeeper(KafkaThread):
                     effect=known.effect,
                     in_doubt=known.in_doubt,
                 )
-                self._ends.put_right(other, partition[1])
+                self._tombstones.put_right(other, partition[1])
 
     # taking over ---------------------------------------------------------------------------
 
@@ -175,7 +180,7 @@ class WaitKeeper(KafkaThread):
         if room <= 0 or is_early or self._stopping.is_set():
             return
         self._looked_s = now_s
-        tables: dict[Partition, Table] = {}
+        tables: dict[Partition, UnfinishedRequests] = {}
         for partition, table in self._tables.items():
             # Nothing is asked about a paused topic: a refusal would hinder all others.
             if self._is_ours(partition) and source.is_read(partition):
@@ -191,24 +196,28 @@ class WaitKeeper(KafkaThread):
     def _gone(self, holders: set[str], now_s: float) -> Collection[str]:
         """Return the holders that are not alive; none while that is not known."""
         try:
-            return self._heartbeats.look(holders - {self._worker_id}, now_s=now_s).gone
+            return self._live_workers.look(holders - {self._worker_id}, now_s=now_s).gone
         except RedisUnavailable as error:
             log.debug("waits.left", reason=str(error))
-            self._heartbeats.forget()
+            self._live_workers.forget()
             return ()
 
     def _is_ours(self, partition: Partition) -> bool:
         topic = source_topic(partition[0], self._group)
-        return self._resuming.has(topic) and topic not in self._gates.unread
+        return self._deliveries.has(topic) and topic not in self._gates.unread
 
-    def _ask(self, partition: Partition, table: Table, entries: Iterable[Entry]) -> None:
-        taking: list[Asked] = []
+    def _ask(
+        self, partition: Partition, table: UnfinishedRequests, entries: Iterable[UnfinishedRequest]
+    ) -> None:
+        taking: list[AskedTaking] = []
         for entry in entries:
             wait = self._payload(partition, entry)
             if wait is not None:
                 generation = table.ask(entry)
-                ours = self._resuming.taken(wait, worker_id=self._worker_id, generation=generation)
-                taking.append(Asked(ours, wait))
+                ours = self._deliveries.taken(
+                    wait, worker_id=self._worker_id, generation=generation
+                )
+                taking.append(AskedTaking(ours, wait))
         # Noted before they are written: a dying connection may have sent any of them.
         for one in taking:
             self._asked[partition, one.wait.request_id] = one
@@ -226,18 +235,18 @@ class WaitKeeper(KafkaThread):
                 del self._asked[partition, one.wait.request_id]
                 log.warning("wait.not_taken", request_id=one.wait.request_id, reason=str(error))
 
-    def _payload(self, partition: Partition, entry: Entry) -> Wait | None:
+    def _payload(self, partition: Partition, entry: UnfinishedRequest) -> WaitRecord | None:
         record = self._reader.read(*partition, entry.offset, timeout_s=READ_TIMEOUT_S)
         if record is None:
             return None  # a newer record of it has come, and will be read
-        said = decode(record, group=self._group)
-        return said if isinstance(said, Wait) else None
+        said = decode_wait(record, group=self._group)
+        return said if isinstance(said, WaitRecord) else None
 
-    def _go_on(self, asked: Asked, partition: int) -> None:
+    def _go_on(self, asked: AskedTaking, partition: int) -> None:
         wait, before = asked
-        received = self._resuming.received(wait)
+        received = self._deliveries.received(wait)
         # A record that breaks the rules of records has never run.
-        runs = isinstance(received, RefusedRecord) or self._resuming.may_run(before)
+        runs = isinstance(received, RefusedRecord) or self._deliveries.may_run(before)
         log.warning(
             "wait.taken_over",
             request_id=wait.request_id,
@@ -245,15 +254,17 @@ class WaitKeeper(KafkaThread):
             holder=before.holder or "",
             runs=runs,
         )
-        self._ends.took(wait, partition, ends_as=received.request_id)
+        self._tombstones.took(wait, partition, ends_as=received.request_id)
         if runs:
             self._buffer.put([received])
             self._wake()
         elif isinstance(received, Delivery):
-            self._ends.in_doubt(received)
+            self._tombstones.in_doubt(received)
 
 
-def _is_left(one: Entry, table: Table, gone: Collection[str], now_ms: int) -> bool:
+def _is_left(
+    one: UnfinishedRequest, table: UnfinishedRequests, gone: Collection[str], now_ms: int
+) -> bool:
     """Whether no living worker holds it; a request past its expiry is the registry's."""
     is_free = not one.holder or one.holder in gone
     return is_free and one.expires_at > now_ms and one.request_id not in table.asked

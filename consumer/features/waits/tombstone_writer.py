@@ -17,12 +17,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from consumer.features.dead_letters.strategies import KEEP, NONE, STOP, strategy_of
 from consumer.features.outcomes.outcomes import outcome_topics
-from consumer.features.outgoing.outgoing_loop import Poster
+from consumer.features.outgoing.outgoing_loop import PageWriter
 from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.record_writer import DEAD_LETTERS, OUTCOMES
-from consumer.features.outgoing.sending_thread import Sending
-from consumer.features.waits.wait_end import End, Right, WaitPlace, doubt, row_of
-from consumer.features.waits.wait_record import GIVEN_BACK, Wait, encode, tombstone
+from consumer.features.outgoing.sending_thread import SendingThread
+from consumer.features.waits.wait_end import (
+    WaitCorrection,
+    WaitEnd,
+    WaitPlace,
+    doubt,
+    row_of_status,
+)
+from consumer.features.waits.wait_record import GIVEN_BACK, WaitRecord, encode_wait, tombstone
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Run
@@ -59,7 +65,7 @@ def is_kept(one: Handler) -> bool:
     return one.delivery is DeliveryKind.AT_LEAST_ONCE
 
 
-class Ends:
+class TombstoneWriter:
     """Writes until stopped.
 
     Args:
@@ -76,7 +82,7 @@ class Ends:
         handlers: Mapping[str, Handler],
         *,
         writer: KafkaWriter,
-        letters: Poster,
+        letters: PageWriter,
         recent: RecentFailures,
         outage: ServerOutage,
     ) -> None:
@@ -93,12 +99,12 @@ class Ends:
         self._outage = outage
         self._lock = threading.Lock()
         self._places: dict[str, WaitPlace] = {}
-        self._kept: dict[Run, tuple[End, set[str]]] = {}
+        self._kept: dict[Run, tuple[WaitEnd, set[str]]] = {}
         self._closed: dict[tuple[str, Run], None] = {}
-        self._saying = Sending[End | Right](
+        self._saying = SendingThread[WaitEnd | WaitCorrection](
             "wait-ends", write=self._say, close=writer.close, gather_s=GATHER_S
         )
-        self._burying = Sending[End](
+        self._burying = SendingThread[WaitEnd](
             "wait-letters",
             write=self._bury,
             close=letters.close,
@@ -129,8 +135,8 @@ class Ends:
     def given_back(self, deliveries: Iterable[Delivery]) -> None:
         """Note requests that this worker does not run: any worker may take them."""
         self._saying.send(
-            Right(
-                Wait(one.request_id, one.taken + 1, GIVEN_BACK, one.deadline_at, one.record),
+            WaitCorrection(
+                WaitRecord(one.request_id, one.taken + 1, GIVEN_BACK, one.deadline_at, one.record),
                 self._partition_of(one.request_id),
             )
             for one in deliveries
@@ -144,7 +150,7 @@ class Ends:
         """Hear that the dead letters or the outcomes of these runs are written. Any thread."""
         if self._outlives:
             return
-        ready: list[End] = []
+        ready: list[WaitEnd] = []
         with self._lock:
             for name in ((row.request_id, row.generation) for row in rows):
                 if name not in self._kept:
@@ -160,7 +166,7 @@ class Ends:
                 del self._closed[next(iter(self._closed))]
         self._saying.send(ready)
 
-    def _ended(self, end: End, awaited: set[str]) -> None:
+    def _ended(self, end: WaitEnd, awaited: set[str]) -> None:
         name = (end.ended_as, end.generation)
         with self._lock:
             early = {one for one in awaited if (one, name) in self._closed}
@@ -175,14 +181,14 @@ class Ends:
         else:
             self._burying.send([end])
 
-    def _end_of(self, write: StatusWrite) -> End:
+    def _end_of(self, write: StatusWrite) -> WaitEnd:
         is_buried = write.state is State.EXPIRED or (
             write.state is State.IN_DOUBT
             and (not self._outlives or write.fields.get("code") == WORKER_DIED)
         )
         has_letter = is_buried and self._strategies[write.topic] in (KEEP, STOP)
         place = self._places.get(write.request_id)
-        return End(
+        return WaitEnd(
             write.request_id if place is None else place.request_id,
             write.request_id,
             write.topic,
@@ -190,7 +196,9 @@ class Ends:
             write.state,
             None if place is None else place.partition,
             # By this worker's own clock: for the letter alone.
-            row_of(write, worker_id=self._worker_id, now_ms=epoch_ms()) if has_letter else None,
+            row_of_status(write, worker_id=self._worker_id, now_ms=epoch_ms())
+            if has_letter
+            else None,
         )
 
     def _partition_of(self, request_id: str) -> int | None:
@@ -212,7 +220,7 @@ class Ends:
 
     # messages of a keeper -------------------------------------------------------------------
 
-    def took(self, wait: Wait, partition: int, *, ends_as: str) -> None:
+    def took(self, wait: WaitRecord, partition: int, *, ends_as: str) -> None:
         """Hear that this worker goes on with a request, whose wait record stands there.
 
         Args:
@@ -220,14 +228,14 @@ class Ends:
         """
         self._places[ends_as] = WaitPlace(wait.request_id, partition)
 
-    def put_right(self, wait: Wait, partition: int) -> None:
+    def put_right(self, wait: WaitRecord, partition: int) -> None:
         """Have this record take the place of the one before."""
-        self._saying.send([Right(wait, partition)])
+        self._saying.send([WaitCorrection(wait, partition)])
 
-    def ended_before(self, wait: Wait, partition: int) -> None:
+    def ended_before(self, wait: WaitRecord, partition: int) -> None:
         """Have a record go again of a request that had ended before it was written."""
         name = wait.request_id
-        ended = End(name, name, wait.record.topic, wait.generation, "", partition)
+        ended = WaitEnd(name, name, wait.record.topic, wait.generation, "", partition)
         self._saying.send([ended])
 
     def in_doubt(self, one: Delivery) -> None:
@@ -238,10 +246,10 @@ class Ends:
 
     # writing -------------------------------------------------------------------------------
 
-    def _bury(self, batch: Sequence[End]) -> list[End]:
+    def _bury(self, batch: Sequence[WaitEnd]) -> list[WaitEnd]:
         """Write letters, and have the tombstones follow; return those to try again."""
         ends = {(one.ended_as, one.generation): one for one in batch}
-        settled: list[End] = []
+        settled: list[WaitEnd] = []
         dead = [OwedRow(one.row, None) for one in ends.values() if one.row is not None]
         for posted in self._letters.post(dead):
             rows = (*posted.written, *posted.gone)
@@ -250,13 +258,13 @@ class Ends:
         self._saying.send(settled)
         return [*ends.values()]
 
-    def _say(self, batch: Sequence[End | Right]) -> list[End | Right]:
+    def _say(self, batch: Sequence[WaitEnd | WaitCorrection]) -> list[WaitEnd | WaitCorrection]:
         """Write the messages; return those to try again.
 
         Of records that are written together a later one may be there alone, or first. So those of
         one request follow each other, and none goes before one that is tried again.
         """
-        left: list[End | Right] = []
+        left: list[WaitEnd | WaitCorrection] = []
         away: KafkaUnavailable | None = None
         for row in _in_rows(batch):
             stuck = {_request_id(one) for one in left}
@@ -271,7 +279,7 @@ class Ends:
                 elif error is not None:
                     left.append(one)
                     away = error
-                elif isinstance(one, End):
+                elif isinstance(one, WaitEnd):
                     self._places.pop(one.ended_as, None)
         if away is not None:
             self._outage.begins(_ME, away)
@@ -279,9 +287,9 @@ class Ends:
             self._outage.ends(_ME)
         return left
 
-    def _record(self, one: End | Right) -> Outgoing:
-        if isinstance(one, Right):
-            return encode(one.wait, group=self._group, partition=one.partition)
+    def _record(self, one: WaitEnd | WaitCorrection) -> Outgoing:
+        if isinstance(one, WaitCorrection):
+            return encode_wait(one.wait, group=self._group, partition=one.partition)
         return tombstone(
             one.request_id,
             topic=one.topic,
@@ -293,9 +301,9 @@ class Ends:
         )
 
 
-def _in_rows(batch: Iterable[End | Right]) -> list[list[End | Right]]:
+def _in_rows(batch: Iterable[WaitEnd | WaitCorrection]) -> list[list[WaitEnd | WaitCorrection]]:
     """Return the messages in their order, in rows with at most one of each request."""
-    rows: list[list[End | Right]] = []
+    rows: list[list[WaitEnd | WaitCorrection]] = []
     count = Counter[str]()
     for one in batch:
         at = count[_request_id(one)]
@@ -306,9 +314,9 @@ def _in_rows(batch: Iterable[End | Right]) -> list[list[End | Right]]:
     return rows
 
 
-def _request_id(one: End | Right) -> str:
-    return one.wait.request_id if isinstance(one, Right) else one.request_id
+def _request_id(one: WaitEnd | WaitCorrection) -> str:
+    return one.wait.request_id if isinstance(one, WaitCorrection) else one.request_id
 
 
-def _topic(one: End | Right) -> str:
-    return one.wait.record.topic if isinstance(one, Right) else one.topic
+def _topic(one: WaitEnd | WaitCorrection) -> str:
+    return one.wait.record.topic if isinstance(one, WaitCorrection) else one.topic

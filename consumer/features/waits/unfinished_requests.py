@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from consumer.features.waits.declared import declared_by, may_run_again
-from consumer.features.waits.wait_record import GIVEN_BACK, Tombstone, Wait
+from consumer.features.waits.wait_record import GIVEN_BACK, Tombstone, WaitRecord
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import RefusedRecord, receive
 from consumer.intake.buffer import Received
@@ -27,7 +27,7 @@ from feedback.statuses import Status
 REMEMBERED = 1000
 
 
-class Entry(NamedTuple):
+class UnfinishedRequest(NamedTuple):
     """An unfinished request; its payload stays in Kafka.
 
     Args:
@@ -54,7 +54,7 @@ class Taking(Enum):
     STRAY = "stray"
 
 
-class Table:
+class UnfinishedRequests:
     """The unfinished requests of one partition, by id.
 
     Attributes:
@@ -64,7 +64,7 @@ class Table:
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, UnfinishedRequest] = {}
         self._asked: dict[str, int] = {}
         self._ended: dict[str, None] = {}
         self.is_current = False
@@ -72,7 +72,7 @@ class Table:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[UnfinishedRequest]:
         return iter(self._entries.values())
 
     @property
@@ -82,7 +82,7 @@ class Table:
     def holders(self) -> set[str]:
         return {one.holder for one in self if one.holder}
 
-    def ask(self, entry: Entry) -> int:
+    def ask(self, entry: UnfinishedRequest) -> int:
         """Note that we ask for this request; return the generation of the taking."""
         self._asked[entry.request_id] = entry.generation + 1
         return entry.generation + 1
@@ -91,7 +91,7 @@ class Table:
         """Forget that we asked: the record was not written."""
         self._asked.pop(request_id, None)
 
-    def apply(self, offset: int, said: Wait | Tombstone) -> Taking | None:
+    def apply(self, offset: int, said: WaitRecord | Tombstone) -> Taking | None:
         """Take in the next record; return its answer to a taking of ours, or that it must go."""
         known = self._entries.get(said.request_id)
         if isinstance(said, Tombstone):
@@ -107,7 +107,7 @@ class Table:
         self._ended.pop(said.request_id, None)
         if known is not None and _is_late(said, known):
             return Taking.LOST if is_ours else None
-        self._entries[said.request_id] = Entry(
+        self._entries[said.request_id] = UnfinishedRequest(
             said.request_id,
             offset,
             said.generation,
@@ -120,7 +120,7 @@ class Table:
             return None
         return Taking.OVER if known is None else Taking.OURS
 
-    def of(self, request_id: str) -> Entry | None:
+    def of(self, request_id: str) -> UnfinishedRequest | None:
         return self._entries.get(request_id)
 
     def _end(self, request_id: str) -> None:
@@ -130,12 +130,12 @@ class Table:
             if len(self._ended) > REMEMBERED:
                 del self._ended[next(iter(self._ended))]
 
-    def _is_asked(self, said: Wait) -> bool:
+    def _is_asked(self, said: WaitRecord) -> bool:
         is_mine = said.holder == self._worker_id
         return is_mine and self._asked.get(said.request_id) == said.generation
 
 
-def _is_late(said: Wait, known: Entry) -> bool:
+def _is_late(said: WaitRecord, known: UnfinishedRequest) -> bool:
     """Whether another worker had taken this generation before.
 
     A first taking is never late: its record was read from the request's own topic again.
@@ -144,7 +144,7 @@ def _is_late(said: Wait, known: Entry) -> bool:
     return is_another and 1 < said.generation <= known.generation
 
 
-def _follows(said: Wait) -> bool:
+def _follows(said: WaitRecord) -> bool:
     """Whether a record stands for a later taking than the first, of a request that may have begun.
 
     What was given back has not begun, and may be of a later sending than the one that has ended.
@@ -158,7 +158,7 @@ class StatusReader(Protocol):
     def read(self, request_id: str) -> Status: ...
 
 
-class Resuming:
+class WaitDeliveries:
     """Makes deliveries of wait records, and says which of them may run.
 
     Args:
@@ -187,12 +187,12 @@ class Resuming:
     def has(self, topic: str | None) -> bool:
         return topic in self._handlers
 
-    def taken(self, wait: Wait, *, worker_id: str, generation: int) -> Wait:
+    def taken(self, wait: WaitRecord, *, worker_id: str, generation: int) -> WaitRecord:
         """Return the record that says that this worker has it from now on."""
         ours = wait._replace(holder=worker_id, generation=generation)
         return declared_by(ours, self._handlers[wait.record.topic])
 
-    def may_run(self, before: Wait) -> bool:
+    def may_run(self, before: WaitRecord) -> bool:
         """Whether a request may run again, or for the first time.
 
         Args:
@@ -202,7 +202,7 @@ class Resuming:
             return True
         return may_run_again(self._handlers[before.record.topic], before)
 
-    def received(self, wait: Wait) -> Received:
+    def received(self, wait: WaitRecord) -> Received:
         """Return the request as it was read first; a breach of the rules is refused again."""
         received = receive(
             wait.record,
@@ -222,7 +222,7 @@ class Resuming:
             begins_at=1 if self._has_journal else self._next_generation(wait),
         )
 
-    def _next_generation(self, wait: Wait) -> int:
+    def _next_generation(self, wait: WaitRecord) -> int:
         """Return a generation that its client takes for newer than those of the dead worker."""
         try:
             seen = self._statuses.read(wait.request_id).generation

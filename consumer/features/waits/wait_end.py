@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from consumer.features.waits.wait_record import Wait
+from consumer.features.waits.wait_record import WaitRecord
 from consumer.handlers.delivery import Delivery
 from consumer.journal.records import WORKER_DIED, Row
 from feedback.status import State
@@ -13,7 +13,7 @@ from feedback.statuses import StatusWrite
 _DIED = "the worker died; whether the effect happened is not known"
 
 
-class End(NamedTuple):
+class WaitEnd(NamedTuple):
     """A request that has ended.
 
     Args:
@@ -31,10 +31,10 @@ class End(NamedTuple):
     row: Row | None = None
 
 
-class Right(NamedTuple):
-    """A wait record that takes the place of the one before; `partition` as for `End`."""
+class WaitCorrection(NamedTuple):
+    """A wait record that takes the place of the one before; `partition` as for `WaitEnd`."""
 
-    wait: Wait
+    wait: WaitRecord
     partition: int | None
 
 
@@ -45,7 +45,7 @@ class WaitPlace(NamedTuple):
     partition: int
 
 
-def row_of(write: StatusWrite, *, worker_id: str, now_ms: int) -> Row:
+def row_of_status(write: StatusWrite, *, worker_id: str, now_ms: int) -> Row:
     """Return a status as a row, for a letter: a request that ended without a row here has none."""
     write = write.placed
     fields = write.fields

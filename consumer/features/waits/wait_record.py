@@ -65,7 +65,7 @@ def source_topic(name: str, group: str) -> str | None:
     return topic if topic and topic != name else None
 
 
-class Wait(NamedTuple):
+class WaitRecord(NamedTuple):
     """An unfinished request.
 
     Args:
@@ -98,7 +98,7 @@ class Tombstone(NamedTuple):
     taking: int = 0
 
 
-def encode(wait: Wait, *, group: str, partition: int | None = None) -> Outgoing:
+def encode_wait(wait: WaitRecord, *, group: str, partition: int | None = None) -> Outgoing:
     """Return the record of an unfinished request.
 
     Args:
@@ -149,7 +149,7 @@ def tombstone(
         generation: of the wait record that it ends, as far as it is known; else 0.
         status: how it ended, for readers of the topic; empty of one that had ended before the
             wait record that goes.
-        partition: as for `encode`.
+        partition: as for `encode_wait`.
     """
     return Outgoing(
         topic=wait_topic(topic, group),
@@ -164,7 +164,7 @@ def tombstone(
     )
 
 
-def decode(record: Record, *, group: str) -> Wait | Tombstone:
+def decode_wait(record: Record, *, group: str) -> WaitRecord | Tombstone:
     """Return the wait that a record of a wait topic describes.
 
     One that was written by hand or by others may lack all but key and `onceward-expires`: its place
@@ -183,7 +183,7 @@ def decode(record: Record, *, group: str) -> Wait | Tombstone:
     # The first ORIGINAL_* wins, but for those that we have written ourselves.
     said = {**dict(reversed(record.headers)), **dict(record.headers[ours_at:])}
     topic = source_topic(record.topic, group) or _text(said, ORIGINAL_TOPIC) or record.topic
-    return Wait(
+    return WaitRecord(
         request_id=request_id,
         generation=_number(said, GENERATION, default=1),
         holder=_text(said, HOLDER),

@@ -11,13 +11,13 @@ import threading
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Protocol
 
-from consumer.features.dead_letters.letter_writer import posting_of
+from consumer.features.dead_letters.letter_writer import letter_writer_of
 from consumer.features.outgoing.recent_runs import RecentFailures
 from consumer.features.outgoing.record_writer import OutgoingListener
-from consumer.features.waits.takeover_reader import WaitKeeper
-from consumer.features.waits.tombstone_writer import Ends, is_kept
+from consumer.features.waits.takeover_reader import TakeoverReader
+from consumer.features.waits.tombstone_writer import TombstoneWriter, is_kept
 from consumer.features.waits.wait_record import wait_topic
-from consumer.features.waits.write_ahead import ROOM_BYTES, Holding, Preparing
+from consumer.features.waits.write_ahead import ROOM_BYTES, WaitRecordWriter, WriteAhead
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.journal.records import Row
@@ -40,14 +40,14 @@ def make(core: Core) -> Sequence[Feature]:
     if not any(is_kept(one) or _may_have_waited(one) for one in core.handlers):
         return ()
     waits = Waits(core)
-    return (waits, waits.preparing) if any(map(is_kept, core.handlers)) else (waits,)
+    return (waits, waits.write_ahead) if any(map(is_kept, core.handlers)) else (waits,)
 
 
 class Waits(Feature, OutgoingListener):
     """The wait topics of a worker's handlers; where there are none, the reading ends at once.
 
     Attributes:
-        preparing: writes wait records before offsets are committed.
+        write_ahead: writes wait records before offsets are committed.
     """
 
     name: ClassVar[str] = "waits"
@@ -61,67 +61,71 @@ class Waits(Feature, OutgoingListener):
         self._stopping = threading.Event()
         known = {**self._handlers, **self._others}
         outage = ServerOutage("wait_records")
-        self._holding = Holding(
+        self._wait_records = WaitRecordWriter(
             group=core.group,
             writer=KafkaWriter(core.settings.kafka),
             topics=core.kafka_topics(),
         )
         recent = RecentFailures()
-        self._ends = Ends(
+        self._tombstones = TombstoneWriter(
             core,
             known,
             writer=KafkaWriter(core.settings.kafka),
-            letters=posting_of(core, recent, stopping=lambda: False),
+            letters=letter_writer_of(core, recent, stopping=lambda: False),
             recent=recent,
             outage=outage,
         )
-        self.preparing = Preparing(
+        self.write_ahead = WriteAhead(
             worker_id=core.worker_id,
             topics=self._handlers.keys(),
-            holding=self._holding,
+            wait_records=self._wait_records,
             outage=outage,
-            give_back=self._ends.given_back,
+            give_back=self._tombstones.given_back,
             has_journal=core.outlives,
         )
-        self._keeper = WaitKeeper(
-            core, known, takings=self._holding, ends=self._ends, open_source=self._open_source
+        self._takeover_reader = TakeoverReader(
+            core,
+            known,
+            takings=self._wait_records,
+            tombstones=self._tombstones,
+            open_source=self._open_source,
         )
 
     def told(self, writes: Sequence[StatusWrite]) -> None:
         """Have a tombstone follow each final status."""
-        self._ends.hear(writes)
+        self._tombstones.hear(writes)
 
     def done(self, kind: str, what: str, rows: Sequence[Row]) -> None:
-        self._ends.done(kind, rows)
+        self._tombstones.done(kind, rows)
 
     def given_up(self, deliveries: Sequence[Delivery]) -> None:
         """Give back requests that this worker does not run: the first worker to come may."""
-        self._ends.given_back(deliveries)
+        self._tombstones.given_back(deliveries)
 
     def start(self) -> None:
         if self._handlers:
             self._begin_to_write()
-        self._keeper.start()
+        self._takeover_reader.start()
 
     def _begin_to_write(self) -> None:
         if not self._is_writing:
             self._is_writing = True
-            self._ends.start()
+            self._tombstones.start()
 
     def leave(self) -> None:
         self._stopping.set()
-        self._keeper.leave()
+        self._takeover_reader.leave()
 
     def has_left(self, timeout_s: float) -> bool:
-        return self._keeper.has_left(timeout_s)
+        return self._takeover_reader.has_left(timeout_s)
 
     def stop(self, timeout_s: float) -> None:
         """End: write the waiting messages while Kafka answers; the next keepers find the rest."""
         self.leave()
-        self._keeper.has_left(timeout_s / 3)
+        self._takeover_reader.has_left(timeout_s / 3)
         if self._is_writing:
-            self._ends.stop(2 * timeout_s / 3)
-        self._holding.close()
+            self._tombstones.stop(2 * timeout_s / 3)
+        self._wait_records.close()
 
     def _open_source(self) -> KafkaSource | None:
         kafka, topics = self._core.settings.kafka, self._core.kafka_topics()
@@ -145,14 +149,14 @@ class Waits(Feature, OutgoingListener):
         return KafkaSource(own, names)
 
 
-class Visible(Protocol):
+class VisibleTopics(Protocol):
     """Knows which topics there are."""
 
     def visible(self, names: Collection[str]) -> list[str]: ...
 
 
 def left_over(
-    topics: Visible,
+    topics: VisibleTopics,
     names: Collection[str],
     *,
     stopping: threading.Event,

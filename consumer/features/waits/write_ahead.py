@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from consumer.features.waits.declared import declared_by, may_run_again
-from consumer.features.waits.wait_record import Wait, encode, wait_topic
-from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
+from consumer.features.waits.wait_record import WaitRecord, encode_wait, wait_topic
+from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused_delivery
 from consumer.intake.before_commit import BeforeCommit, PreparedRecords
 from consumer.intake.buffer import Received
 from consumer.loop.feature import Feature
@@ -23,7 +23,7 @@ from feedback.logs import EventLog
 ROOM_BYTES = 65_536
 
 
-class Holding:
+class WaitRecordWriter:
     """Writes wait records. Safe to share between threads, which wait for each other."""
 
     def __init__(self, *, group: str, writer: KafkaWriter, topics: KafkaTopics) -> None:
@@ -32,7 +32,7 @@ class Holding:
         self._topics = topics
         self._lock = threading.Lock()
 
-    def hold(self, waits: Iterable[tuple[Wait, int | None]]) -> list[KafkaUnavailable | None]:
+    def hold(self, waits: Iterable[tuple[WaitRecord, int | None]]) -> list[KafkaUnavailable | None]:
         """Write wait records, each into this partition of its topic or where its id belongs.
 
         Return for each None when Kafka has it, else the error.
@@ -41,7 +41,7 @@ class Holding:
             those = list(waits)
             missing = self._missing({wait.record.topic for wait, _ in those})
             ready = [one for one in those if one[0].record.topic not in missing]
-            records = [encode(wait, group=self._group, partition=at) for wait, at in ready]
+            records = [encode_wait(wait, group=self._group, partition=at) for wait, at in ready]
             said = iter(self._writer.write(records))
             return [
                 missing[wait.record.topic] if wait.record.topic in missing else next(said)
@@ -69,7 +69,7 @@ log = EventLog("onceward.waits")
 _ME = "intake"
 
 
-class Preparing(Feature, BeforeCommit):
+class WriteAhead(Feature, BeforeCommit):
     """Writes wait records for those topics that want them. Belongs to the intake's thread.
 
     Args:
@@ -83,14 +83,14 @@ class Preparing(Feature, BeforeCommit):
         *,
         worker_id: str,
         topics: Collection[str],
-        holding: Holding,
+        wait_records: WaitRecordWriter,
         outage: ServerOutage,
         give_back: Callable[[Iterable[Delivery]], None],
         has_journal: bool,
     ) -> None:
         self._worker_id = worker_id
         self._topics = frozenset(topics)
-        self._holding = holding
+        self._wait_records = wait_records
         self._outage = outage
         self._give_back = give_back
         self._has_journal = has_journal
@@ -103,7 +103,7 @@ class Preparing(Feature, BeforeCommit):
         wanted = [one for one in received if one.record.topic in self._topics]
         if not wanted:
             return PreparedRecords([*received], [])
-        said = self._holding.hold((self._wait(one), None) for one in wanted)
+        said = self._wait_records.hold((self._wait(one), None) for one in wanted)
         errors = {id(one): error for one, error in zip(wanted, said, strict=True)}
         self._note(next((error for error in said if _is_away(error)), None))
         return self._sorted(received, errors)
@@ -122,8 +122,8 @@ class Preparing(Feature, BeforeCommit):
     def _may_give(self, one: Delivery) -> bool:
         return self._has_journal or may_run_again(one.handler, self._wait(one))
 
-    def _wait(self, one: Received) -> Wait:
-        wait = Wait(one.request_id, 1, self._worker_id, one.deadline_at, one.record)
+    def _wait(self, one: Received) -> WaitRecord:
+        wait = WaitRecord(one.request_id, 1, self._worker_id, one.deadline_at, one.record)
         return declared_by(wait, one.handler) if isinstance(one, Delivery) else wait
 
     def _sorted(
@@ -149,7 +149,7 @@ class Preparing(Feature, BeforeCommit):
         log.error("wait.refused", request_id=one.request_id, reason=str(error))
         why = f"its wait record cannot be written: {error}"
         if isinstance(one, Delivery):
-            return refused(one, INVALID_MESSAGE, why)
+            return refused_delivery(one, INVALID_MESSAGE, why)
         return replace(one, message=why)
 
     def _note(self, error: KafkaUnavailable | None) -> None:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
-from consumer.journal.batch import CLAIMS, REFUSALS, Shape, binary
+from consumer.journal.batch import CLAIMS, REFUSALS, BatchShape, binary
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, update_runs
 from consumer.journal.records import DEADLINE_OVER, JournalState, over_message
@@ -170,7 +170,7 @@ def expire_claims(dialect: str) -> ReturningUpdate[Any]:
 
 
 @lru_cache
-def close_failures(dialect: str, shape: Shape = CLAIMS) -> ReturningUpdate[Any]:
+def close_failures(dialect: str, shape: BatchShape = CLAIMS) -> ReturningUpdate[Any]:
     """Return the update that says of failures that no resend helps any more; it answers whole rows.
 
     They stay as they failed: a row without a dead letter gets one, a redriven row has its own.

@@ -32,7 +32,7 @@ from consumer.journal.claims.verdict import (
     REOPEN,
     RETRY,
     ClaimAction,
-    Decision,
+    ClaimDecision,
     decide,
     in_order,
 )
@@ -239,13 +239,13 @@ class Claims:
             row = Row(*answer)
             yield row.request_id, self._verdict(chosen[row.request_id], row, decision)
 
-    def _decision(self, claim: Claim, row: Row, now: int) -> Decision:
+    def _decision(self, claim: Claim, row: Row, now: int) -> ClaimDecision:
         decision = decide(
             claim, row, now, worker_id=self.writer.worker_id, held=self.held, tried=self.tried
         )
         return in_order(decision, self._holders.get(claim.request_id))
 
-    def _verdict(self, claim: Claim, row: Row, decision: Decision) -> ClaimVerdict:
+    def _verdict(self, claim: Claim, row: Row, decision: ClaimDecision) -> ClaimVerdict:
         if decision is HELD:
             return self._held_back(claim)
         if decision.kind is VerdictKind.RUN:

@@ -39,7 +39,7 @@ from consumer.journal.history import ROW_COLUMNS, retried_runs, this_run
 from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.records import (
     JournalState,
-    Retried,
+    RetriedRuns,
     Row,
     Run,
     Takeover,
@@ -80,7 +80,9 @@ def take_over(
         result = _carry_out(writer, wish, row, decision)
         if result.kind in _OURS and row is not None:
             known = retried_runs(writer.connection, writer.group, [row.request_id])
-            result = replace(result, retried=known.get((row.request_id, row.attempt), Retried()))
+            result = replace(
+                result, retried=known.get((row.request_id, row.attempt), RetriedRuns())
+            )
         results[wish.request_id, wish.generation] = result
         mine.update(granted_names({(wish.request_id, wish.generation): result}))
     return results

@@ -33,7 +33,7 @@ class ClaimAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ClaimDecision:
     """The action on a claim, the verdict once it is done, and why."""
 
     step: ClaimAction
@@ -41,42 +41,46 @@ class Decision:
     reason: str
 
 
-INSERT = Decision(ClaimAction.INSERT, VerdictKind.RUN, "first claim")
-REOPEN = Decision(ClaimAction.REOPEN, VerdictKind.RUN, "reopened by a resend")
-RETRY = Decision(ClaimAction.RETRY, VerdictKind.RUN, "its next run is due")
-EXPIRE = Decision(
+INSERT = ClaimDecision(ClaimAction.INSERT, VerdictKind.RUN, "first claim")
+REOPEN = ClaimDecision(ClaimAction.REOPEN, VerdictKind.RUN, "reopened by a resend")
+RETRY = ClaimDecision(ClaimAction.RETRY, VerdictKind.RUN, "its next run is due")
+EXPIRE = ClaimDecision(
     ClaimAction.EXPIRE, VerdictKind.EXPIRED, "the deadline was over before its next run"
 )
-GONE = Decision(ClaimAction.ANSWER, VerdictKind.ANSWERED, "there is nothing to wake up")
-EXPIRED = Decision(
+GONE = ClaimDecision(ClaimAction.ANSWER, VerdictKind.ANSWERED, "there is nothing to wake up")
+EXPIRED = ClaimDecision(
     ClaimAction.ANSWER, VerdictKind.EXPIRED, "the deadline was over before the claim"
 )
-FORGOTTEN = Decision(
+FORGOTTEN = ClaimDecision(
     ClaimAction.ANSWER,
     VerdictKind.IN_DOUBT,
     "its outcome may have been pruned before this was read",
 )
-HELD = Decision(ClaimAction.ANSWER, VerdictKind.HELD, "another request of its key goes first")
-_MISMATCH = Decision(
+HELD = ClaimDecision(ClaimAction.ANSWER, VerdictKind.HELD, "another request of its key goes first")
+_MISMATCH = ClaimDecision(
     ClaimAction.ANSWER, VerdictKind.MISMATCH, "the id belongs to another payload, or topic"
 )
-_MINE = Decision(
+_MINE = ClaimDecision(
     ClaimAction.ANSWER, VerdictKind.RUN, "claimed by an earlier try of unknown outcome"
 )
-IN_HAND = Decision(ClaimAction.ANSWER, VerdictKind.RUNNING, "this worker runs it, or has run it")
-_ELSEWHERE = Decision(ClaimAction.ANSWER, VerdictKind.RUNNING, "another worker runs it")
-_RETRYING = Decision(ClaimAction.ANSWER, VerdictKind.RETRYING, "it waits for its next run")
-_IN_DOUBT = Decision(ClaimAction.ANSWER, VerdictKind.IN_DOUBT, "nobody knows whether it happened")
-_ANSWERED = Decision(ClaimAction.ANSWER, VerdictKind.ANSWERED, "it has ended")
-_OLD_ATTEMPT = Decision(
+IN_HAND = ClaimDecision(
+    ClaimAction.ANSWER, VerdictKind.RUNNING, "this worker runs it, or has run it"
+)
+_ELSEWHERE = ClaimDecision(ClaimAction.ANSWER, VerdictKind.RUNNING, "another worker runs it")
+_RETRYING = ClaimDecision(ClaimAction.ANSWER, VerdictKind.RETRYING, "it waits for its next run")
+_IN_DOUBT = ClaimDecision(
+    ClaimAction.ANSWER, VerdictKind.IN_DOUBT, "nobody knows whether it happened"
+)
+_ANSWERED = ClaimDecision(ClaimAction.ANSWER, VerdictKind.ANSWERED, "it has ended")
+_OLD_ATTEMPT = ClaimDecision(
     ClaimAction.ANSWER, VerdictKind.ANSWERED, "a record of an attempt that has ended"
 )
-_NOT_ASKED = Decision(
+_NOT_ASKED = ClaimDecision(
     ClaimAction.ANSWER,
     VerdictKind.ANSWERED,
     "it was sent before its client was told of this failure",
 )
-CLOSE = Decision(ClaimAction.CLOSE, VerdictKind.ANSWERED, "a resend after the deadline")
+CLOSE = ClaimDecision(ClaimAction.CLOSE, VerdictKind.ANSWERED, "a resend after the deadline")
 
 
 def decide(
@@ -87,7 +91,7 @@ def decide(
     worker_id: str,
     held: Collection[tuple[str, int]],
     tried: Collection[str],
-) -> Decision:
+) -> ClaimDecision:
     """Return the action on the row of a claim (docs: The guarantee, How it works).
 
     Args:
@@ -204,7 +208,7 @@ def decide_refusal(refusal: Refusal, row: Row, now: int) -> ClaimAction:
     return _of_failed(refusal.attempt, row, now).step
 
 
-def in_order(decision: Decision, holder: KeyHolder | None) -> Decision:
+def in_order(decision: ClaimDecision, holder: KeyHolder | None) -> ClaimDecision:
     """Return the decision about a request whose key another one may hold.
 
     A retry holds its key too, so another retry of the key does not hold it up: each would wait for
@@ -217,7 +221,7 @@ def in_order(decision: Decision, holder: KeyHolder | None) -> Decision:
     return HELD if starts or goes_on else decision
 
 
-def _of_retrying(claim: Claim, row: Row, now: int) -> Decision:
+def _of_retrying(claim: Claim, row: Row, now: int) -> ClaimDecision:
     # Whoever comes after the deadline closes it, or nobody might.
     if now >= row.deadline_at:
         return EXPIRE
@@ -225,7 +229,7 @@ def _of_retrying(claim: Claim, row: Row, now: int) -> Decision:
     return RETRY if is_due and claim.wakes == row.generation else _RETRYING
 
 
-def _of_failed(attempt: int, row: Row, now: int) -> Decision:
+def _of_failed(attempt: int, row: Row, now: int) -> ClaimDecision:
     # A resend keeps the deadline, so the row's is the one that counts.
     if attempt <= row.attempt:
         return _OLD_ATTEMPT

@@ -23,7 +23,7 @@ _SAME_KEY = "retry_same_key"
 _TRANSACTIONAL = "transactional"
 
 
-class Followed(StrEnum):
+class AllowedBy(StrEnum):
     """Why another run stands over one in the history (`onceward_run.allowed_by`).
 
     RAISED: the row above tells of this same run; it has the generation of a later one that is lost
@@ -37,7 +37,7 @@ class Followed(StrEnum):
 
 def why_followed(
     row: Row, later: Claim, *, is_raised: bool = False
-) -> Followed | TakeoverKind | None:
+) -> AllowedBy | TakeoverKind | None:
     """Return why a lost run may stand over the one in a row; None where that may be a second one.
 
     No claim is granted beside a run that may go on. So where the claim of the later run is the last
@@ -49,11 +49,11 @@ def why_followed(
         is_raised: whether the run of the row goes on above the later one.
     """
     if is_raised:
-        return Followed.RAISED
+        return AllowedBy.RAISED
     moments = (row.claimed_at, row.effect_at, row.finished_at)
     last = max((one for one in moments if one is not None), default=0)
     if row.state in _WITHOUT_AN_END and later.claimed_at is not None and last <= later.claimed_at:
-        return Followed.GRANTED
+        return AllowedBy.GRANTED
     return TakeoverKind.SAME_KEY if _have_one_key(row, later) else None
 
 
@@ -85,7 +85,7 @@ def overwrite_lost(
     row: Row,
     values: dict[str, Any],
     *,
-    why: Followed | TakeoverKind | None,
+    why: AllowedBy | TakeoverKind | None,
 ) -> None:
     """Keep a run that is behind in the history, and write a later one over it.
 
@@ -103,7 +103,7 @@ def overwrite_lost(
     writer.connection.execute(_OVERWRITE.values({**values, "dead_letter_at": null()}), parameters)
 
 
-def keep_lost(writer: JournalWriter, row: Row, *, why: Followed | TakeoverKind | None) -> None:
+def keep_lost(writer: JournalWriter, row: Row, *, why: AllowedBy | TakeoverKind | None) -> None:
     """Keep a run that is behind in the history; see `overwrite_lost`."""
     # Of an older claim that stands there nobody knows the end any more.
     outcome = WORKER_DIED if row.state == JournalState.CLAIMED else None

@@ -43,7 +43,7 @@ SERVED_LIMIT = 8
 _LAST = 2**63 - 1
 
 
-class Turn(StrEnum):
+class WhoseTurn(StrEnum):
     """The turn to write the endings again."""
 
     MINE = "MINE"
@@ -84,7 +84,7 @@ class RestoreCursor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EndingsPage:
     """Some endings, and where the next page begins: None when this was the last."""
 
     rows: list[Row]
@@ -101,20 +101,20 @@ class Republication(GroupJournal):
         self._worker_id = worker_id
         self._name = turn_name(group)
 
-    def take_turn(self, run_id: str) -> Turn:
+    def take_turn(self, run_id: str) -> WhoseTurn:
         """Return whose turn it is to serve this start of Redis; ours, if nobody alive has it."""
         with self._session.transaction() as connection:
             stands = self._read(connection)
             holder = _decoded(stands)
             if run_id in holder.served:
-                return Turn.DONE
+                return WhoseTurn.DONE
             mine = replace(holder, worker_id=self._worker_id)
             taken = (
                 self._insert(connection, mine)
                 if stands is None
                 else self._replace(connection, stands, mine)
             )
-            return Turn.MINE if taken else Turn.OTHERS
+            return WhoseTurn.MINE if taken else WhoseTurn.OTHERS
 
     def end_turn(self, run_id: str | None) -> bool:
         """Give the turn back; False when another worker has it by now.
@@ -129,7 +129,9 @@ class Republication(GroupJournal):
                 return False
             return self._replace(connection, stands, holder.released(served=run_id))
 
-    def page(self, cursor: RestoreCursor, *, ttl_ms: Mapping[State, int], limit: int) -> Page:
+    def page(
+        self, cursor: RestoreCursor, *, ttl_ms: Mapping[State, int], limit: int
+    ) -> EndingsPage:
         """Return the endings whose time is not over, those of the latest deadlines first.
 
         A page may have fewer rows than `limit`, or none, and not be the last.
@@ -157,7 +159,7 @@ class Republication(GroupJournal):
             following = RestoreCursor(rows[-1].deadline_at, rows[-1].request_id, cursor.of_doubts)
         elif cursor.of_doubts:
             following = None
-        return Page(_endings(rows, found[0][0] if found else 0, ttl_ms), following)
+        return EndingsPage(_endings(rows, found[0][0] if found else 0, ttl_ms), following)
 
     def _read(self, connection: Connection) -> str | None:
         value = connection.execute(select(meta.c.value).where(meta.c.name == self._name)).scalar()

@@ -155,7 +155,7 @@ class LaterSuccesses(GroupJournal):
         named = _Named({}, {})
         wanted = _by_key(failures)
         left = most_read
-        for after, until in stretches([one.since for one in failures]):
+        for after, until in time_slices([one.since for one in failures]):
             while after < until:
                 if left <= 0:
                     return SucceededLater(named.succeeded, False, named.undecided)
@@ -188,10 +188,10 @@ class LaterSuccesses(GroupJournal):
         return span.until
 
 
-def stretches(since: Collection[int], *, reach_ms: int = REACH_MS) -> Iterator[tuple[int, int]]:
+def time_slices(since: Collection[int], *, reach_ms: int = REACH_MS) -> Iterator[tuple[int, int]]:
     """Yield what to look through, (after, until], the newest first and nothing twice. Pure.
 
-    >>> list(stretches([10, 50, 12], reach_ms=20))
+    >>> list(time_slices([10, 50, 12], reach_ms=20))
     [(49, 70), (11, 32), (9, 11)]
     """
     newest_first = sorted(set(since), reverse=True)
@@ -206,7 +206,7 @@ def stretches(since: Collection[int], *, reach_ms: int = REACH_MS) -> Iterator[t
 
 
 def _failures(connection: Connection, group: str, request_ids: Collection[str]) -> list[FailedOnce]:
-    rows, _ = history.read(connection, group, request_ids)
+    rows, _ = history.read_rows(connection, group, request_ids)
     if not rows:
         return []
     parameters = RUNS.load(connection, [(group, name, 0) for name in sorted(rows)])

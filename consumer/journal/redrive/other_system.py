@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from consumer.journal.actions import Action, ActionKind
 from consumer.journal.records import JournalState, Row
-from consumer.journal.redrive.redrive_rule import OF_A_CASE, Discarded, is_discarded, sendings
+from consumer.journal.redrive.redrive_rule import OF_A_CASE, DiscardVerdict, is_discarded, sendings
 
 
 def is_beside(
@@ -52,12 +52,12 @@ def is_closed_beside(row: Row | None, actions: Sequence[Action]) -> bool:
     return _discard(actions) is not None and not has_open_failure(row, actions)
 
 
-def can_be_undone_beside(actions: Sequence[Action]) -> Discarded:
+def can_be_undone_beside(actions: Sequence[Action]) -> DiscardVerdict:
     """Return whether the discard of a failure in another system can be undone."""
     discard = _discard(actions)
     if discard is None:
-        return Discarded.NOT_DISCARDED
-    return Discarded.UNDONE if discard.redrive_id is None else Discarded.REPLACED
+        return DiscardVerdict.NOT_DISCARDED
+    return DiscardVerdict.UNDONE if discard.redrive_id is None else DiscardVerdict.REPLACED
 
 
 def _discard(actions: Sequence[Action]) -> Action | None:

@@ -74,7 +74,7 @@ _COLUMNS = Redrive._fields[: Redrive._fields.index("silent_ms")]
 _NAMED, _UNDER_WAY = "requests", "under_way"
 
 
-class SoFar(NamedTuple):
+class SavedProgress(NamedTuple):
     """The progress of a redrive that is to be saved.
 
     Args:
@@ -110,12 +110,12 @@ def encode_spans(spans: Mapping[Partition, tuple[int, int]]) -> str:
 
 
 def select_redrives() -> Select[Any]:
-    """Return the statement that `decode` reads an answer of."""
+    """Return the statement that `decode_redrive` reads an answer of."""
     columns = [redrive.c[name] for name in _COLUMNS]
     return select(*columns, now_ms() - redrive.c.updated_at)
 
 
-def decode(answer: Answer[Any]) -> Redrive:
+def decode_redrive(answer: Answer[Any]) -> Redrive:
     stored, counts = Redrive(*tuple(answer)), json.loads(answer.counts)
     return stored._replace(
         spans={

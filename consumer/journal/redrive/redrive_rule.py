@@ -70,7 +70,7 @@ IN_WORDS = {
 OF_A_CASE = (ActionKind.DISCARD, ActionKind.CANCEL, ActionKind.UNDO)
 
 
-class Discarded(StrEnum):
+class DiscardVerdict(StrEnum):
     """Whether a discard can be undone."""
 
     UNDONE = "undone"
@@ -78,7 +78,7 @@ class Discarded(StrEnum):
     REPLACED = "replaced"  # by a new request with other values, which may run
 
 
-class Candidate(NamedTuple):
+class RedriveCandidate(NamedTuple):
     """A letter that somebody wants to send back.
 
     Args:
@@ -98,7 +98,7 @@ class Candidate(NamedTuple):
     elsewhere_at: int | None = None
 
 
-class Wish(NamedTuple):
+class RedriveWish(NamedTuple):
     """How a redrive wants it.
 
     Args:
@@ -122,7 +122,12 @@ class Wish(NamedTuple):
 
 
 def decide(
-    one: Candidate, row: Row | None, now: int, *, actions: Sequence[Action], wish: Wish
+    one: RedriveCandidate,
+    row: Row | None,
+    now: int,
+    *,
+    actions: Sequence[Action],
+    wish: RedriveWish,
 ) -> Redrivable:
     """Return the verdict on a letter (docs: The guarantee).
 
@@ -167,7 +172,7 @@ def shown_generation(row: Row) -> int:
     return 0 if row.claimed_at is None and row.generation == 1 else row.generation
 
 
-def is_sent_before(one: Candidate, actions: Sequence[Action]) -> bool:
+def is_sent_before(one: RedriveCandidate, actions: Sequence[Action]) -> bool:
     """Whether a letter without a row was sent back already: it never had one, or it was pruned.
 
     What fails again has a further letter, which names the redrive that has sent it last, and
@@ -181,14 +186,14 @@ def is_sent_before(one: Candidate, actions: Sequence[Action]) -> bool:
     return number is not None and any(sent.generation == number for sent in earlier)
 
 
-def sent_before_count(one: Candidate, actions: Sequence[Action]) -> int:
+def sent_before_count(one: RedriveCandidate, actions: Sequence[Action]) -> int:
     """Return how often a letter without a row was sent back; 0 where that is no hindrance."""
     if not is_sent_before(one, actions):
         return 0
     return sum(action.action == ActionKind.REDRIVE for action in actions)
 
 
-def _takes_sent(actions: Sequence[Action], wish: Wish) -> bool:
+def _takes_sent(actions: Sequence[Action], wish: RedriveWish) -> bool:
     """Whether a redrive takes a letter without a row that was sent back before.
 
     Not one that another has sent since it began: nobody was told of that. In the same millisecond
@@ -225,13 +230,13 @@ def is_discarded(actions: Sequence[Action], row: Row | None, *, of: int | None =
     return _discard(actions, row, of=of) is not None
 
 
-def can_be_undone(actions: Sequence[Action], row: Row | None) -> Discarded:
+def can_be_undone(actions: Sequence[Action], row: Row | None) -> DiscardVerdict:
     """Return whether the discard of a failure can be undone: nothing else has happened to it."""
     is_failed = row is None or row.state == JournalState.FAILED
     discard = _discard(actions, row)
     if discard is None or not is_failed:
-        return Discarded.NOT_DISCARDED
-    return Discarded.UNDONE if discard.redrive_id is None else Discarded.REPLACED
+        return DiscardVerdict.NOT_DISCARDED
+    return DiscardVerdict.UNDONE if discard.redrive_id is None else DiscardVerdict.REPLACED
 
 
 def _discard(actions: Sequence[Action], row: Row | None, *, of: int | None = None) -> Action | None:
@@ -261,7 +266,7 @@ def _in_row(of: int | None) -> int | None:
 
 
 def _is_closed_since(
-    one: Candidate, actions: Sequence[Action], row: Row | None, wish: Wish
+    one: RedriveCandidate, actions: Sequence[Action], row: Row | None, wish: RedriveWish
 ) -> bool:
     """Whether a person, or the new request of another redrive, has closed the case.
 
@@ -272,13 +277,13 @@ def _is_closed_since(
 
 
 def _of_mine(
-    one: Candidate,
+    one: RedriveCandidate,
     row: Row | None,
     now: int,
     *,
     mine: Action,
     since: Sequence[Action],
-    wish: Wish,
+    wish: RedriveWish,
 ) -> Redrivable | None:
     """Return the verdict on a letter that this redrive has taken.
 
@@ -302,7 +307,7 @@ def _of_mine(
     return Redrivable.AGAIN if now < row.deadline_at else Redrivable.SEND
 
 
-def _mine(one: Candidate, actions: Sequence[Action], wish: Wish) -> Action | None:
+def _mine(one: RedriveCandidate, actions: Sequence[Action], wish: RedriveWish) -> Action | None:
     """Return this redrive's last action on the failure of a letter, unless it was taken back."""
     last = None
     for action in actions:
@@ -311,7 +316,7 @@ def _mine(one: Candidate, actions: Sequence[Action], wish: Wish) -> Action | Non
     return None if last is None or last.action == ActionKind.CANCEL else last
 
 
-def _is_of(action: Action, one: Candidate) -> bool:
+def _is_of(action: Action, one: RedriveCandidate) -> bool:
     if one.generation is None or action.generation is None:
         return True
     return action.generation == _in_row(one.generation)

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from sqlalchemy import ColumnElement, Connection, insert, select, update
 
-from consumer.journal.actions import ActionKind, Deed, lock_unknown, note
+from consumer.journal.actions import ActionKind, NewAction, lock_unknown, note
 from consumer.journal.claims.finishing import mark_published
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import Contended
@@ -30,13 +30,13 @@ from consumer.journal.redrive.redrive_row import (
     RUNNING,
     Redrive,
     RedriveStopped,
-    SoFar,
-    decode,
+    SavedProgress,
+    decode_redrive,
     encode_spans,
     select_redrives,
 )
-from consumer.journal.redrive.redrive_rule import Candidate, Wish
-from consumer.journal.redrive.reopening import RedriveVerdict, close_again, judge, reopen
+from consumer.journal.redrive.redrive_rule import RedriveCandidate, RedriveWish
+from consumer.journal.redrive.reopening import RedriveVerdict, close_again, judge_letters, reopen
 from consumer.journal.tables import redrive
 from feedback.kafka.values import Partition
 
@@ -87,14 +87,14 @@ class Redrives(ActingJournal):
             answer = connection.execute(
                 select_redrives().where(*self.named(redrive_id))
             ).one_or_none()
-        return None if answer is None else decode(answer)
+        return None if answer is None else decode_redrive(answer)
 
     def latest(self, limit: int) -> list[Redrive]:
         """Return the redrives of the group, the latest first."""
         chosen = select_redrives().where(redrive.c.group == self._group)
         ordered = chosen.order_by(redrive.c.started_at.desc(), redrive.c.redrive_id).limit(limit)
         with self._session.transaction(read_only=True) as connection:
-            return [decode(answer) for answer in connection.execute(ordered).all()]
+            return [decode_redrive(answer) for answer in connection.execute(ordered).all()]
 
     def take(self, stands: Redrive, *, by: str, reason: str | None) -> bool:
         """Make a redrive this process's, if it still stands as it was read, and record by whom."""
@@ -138,12 +138,12 @@ class Redrives(ActingJournal):
         by: str,
         reason: str | None,
     ) -> None:
-        deed = Deed(None, None, reason)
-        note(connection, self._group, [deed], kind, by=by, redrive_id=redrive_id)
+        new_action = NewAction(None, None, reason)
+        note(connection, self._group, [new_action], kind, by=by, redrive_id=redrive_id)
 
 
 TRIES = 3
-Outcome = TypeVar("Outcome")
+OutcomeT = TypeVar("OutcomeT")
 
 
 class RedriveWork(Redrives):
@@ -162,20 +162,22 @@ class RedriveWork(Redrives):
 
         return self._contending(work)
 
-    def judge(self, candidates: Sequence[Candidate], wish: Wish) -> list[RedriveVerdict]:
+    def judge(
+        self, candidates: Sequence[RedriveCandidate], wish: RedriveWish
+    ) -> list[RedriveVerdict]:
         """Return the verdicts on letters; nothing is changed."""
         with self._session.transaction(read_only=True) as connection:
-            return judge(connection, self._group, candidates, wish, lock=False)
+            return judge_letters(connection, self._group, candidates, wish, lock=False)
 
     def reopen(
         self,
-        candidates: Sequence[Candidate],
-        wish: Wish,
+        candidates: Sequence[RedriveCandidate],
+        wish: RedriveWish,
         *,
         valid_ms: int,
         by: str,
         reason: str | None,
-        so_far: SoFar,
+        so_far: SavedProgress,
     ) -> list[RedriveVerdict]:
         """Reopen the letters that may be, and save in the same transaction that they may be unsent.
 
@@ -213,7 +215,7 @@ class RedriveWork(Redrives):
             lambda connection: close_again(connection, self._group, names, **given)
         )
 
-    def save(self, redrive_id: str, so_far: SoFar) -> None:
+    def save(self, redrive_id: str, so_far: SavedProgress) -> None:
         """Note how far it is.
 
         Raises:
@@ -261,7 +263,7 @@ class RedriveWork(Redrives):
                 "`onceward-dlq redrives` says which"
             )
 
-    def _contending(self, work: Callable[[Connection], Outcome]) -> Outcome:
+    def _contending(self, work: Callable[[Connection], OutcomeT]) -> OutcomeT:
         """Do work in a transaction, again where another one was in its way."""
         for _ in range(TRIES - 1):
             try:

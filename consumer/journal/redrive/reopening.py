@@ -20,16 +20,23 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, Connection, bindparam, literal_column, null, select
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from consumer.journal.actions import Action, ActionKind, Deed, actions_of, locked_actions_of, note
+from consumer.journal.actions import (
+    Action,
+    ActionKind,
+    NewAction,
+    actions_of,
+    locked_actions_of,
+    note,
+)
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
-from consumer.journal.history import ROW_COLUMNS, read, update_runs
+from consumer.journal.history import ROW_COLUMNS, read_rows, update_runs
 from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive.redrive_row import DONE
 from consumer.journal.redrive.redrive_rule import (
-    Candidate,
     Redrivable,
-    Wish,
+    RedriveCandidate,
+    RedriveWish,
     decide,
     sent_before_count,
 )
@@ -67,7 +74,7 @@ def unfinished_redrives(connection: Connection, group: str) -> list[UnfinishedRe
     for answer in connection.execute(_UNFINISHED, {"this_group": group}).all():
         names = json.loads(answer.unconfirmed)
         new = {one: replacement_id(answer.redrive_id, one) for one in names}
-        rows, _ = read(connection, group, [*names, *new.values()])
+        rows, _ = read_rows(connection, group, [*names, *new.values()])
         actions = actions_of(connection, group, names)
         unsent = frozenset(
             one
@@ -141,12 +148,17 @@ class RedriveVerdict(NamedTuple):
     sent_before: int = 0
 
 
-def judge(
-    connection: Connection, group: str, candidates: Sequence[Candidate], wish: Wish, *, lock: bool
+def judge_letters(
+    connection: Connection,
+    group: str,
+    candidates: Sequence[RedriveCandidate],
+    wish: RedriveWish,
+    *,
+    lock: bool,
 ) -> list[RedriveVerdict]:
     """Return the verdict on each letter; of two letters of one failure the first counts."""
     ids = {one.request_id for one in candidates}
-    rows, now = read(connection, group, ids, lock=lock)
+    rows, now = read_rows(connection, group, ids, lock=lock)
     # With the rows locked: an action that another transaction wrote before is seen here.
     if lock:
         actions = locked_actions_of(connection, group, ids, rows)
@@ -168,8 +180,8 @@ def judge(
 def reopen(
     connection: Connection,
     group: str,
-    candidates: Sequence[Candidate],
-    wish: Wish,
+    candidates: Sequence[RedriveCandidate],
+    wish: RedriveWish,
     *,
     valid_ms: int,
     by: str,
@@ -180,7 +192,7 @@ def reopen(
     Args:
         valid_ms: from now to the new deadline.
     """
-    judged = judge(connection, group, candidates, wish, lock=True)
+    judged = judge_letters(connection, group, candidates, wish, lock=True)
     new = [
         (one.request_id, found.row)
         for one, found in zip(candidates, judged, strict=True)
@@ -189,8 +201,10 @@ def reopen(
     if wish.replaces:
         _note_replaced(connection, group, new, wish, by=by)
         return judged
-    deeds = [Deed(name, None if row is None else row.generation, reason) for name, row in new]
-    note(connection, group, deeds, ActionKind.REDRIVE, by=by, redrive_id=wish.redrive_id)
+    new_actions = [
+        NewAction(name, None if row is None else row.generation, reason) for name, row in new
+    ]
+    note(connection, group, new_actions, ActionKind.REDRIVE, by=by, redrive_id=wish.redrive_id)
     known = [(name, row.generation) for name, row in new if row is not None]
     deadlines = _reopened(connection, group, known, valid_ms=valid_ms)
     return [found._replace(row=_as_reopened(found.row, deadlines)) for found in judged]
@@ -210,8 +224,8 @@ def close_again(
     Args:
         names: (request_id, generation) of the letters' requests; no generation without a row.
     """
-    deeds = [Deed(name, generation, reason) for name, generation in names]
-    note(connection, group, deeds, ActionKind.CANCEL, by=by, redrive_id=redrive_id)
+    new_actions = [NewAction(name, generation, reason) for name, generation in names]
+    note(connection, group, new_actions, ActionKind.CANCEL, by=by, redrive_id=redrive_id)
     known = sorted((group, name, number) for name, number in names if number is not None)
     if not known:
         return []
@@ -229,7 +243,7 @@ def _note_replaced(
     connection: Connection,
     group: str,
     replaced: Sequence[tuple[str, Row | None]],
-    wish: Wish,
+    wish: RedriveWish,
     *,
     by: str,
 ) -> None:
@@ -237,10 +251,10 @@ def _note_replaced(
     for name, row in replaced:
         new = replacement_id(wish.redrive_id, name)
         generation = None if row is None else row.generation
-        discards.append(Deed(name, generation, f"replaced by {new}"))
-        redrives.append(Deed(new, None, f"replaces {name}"))
-    for deeds, kind in ((discards, ActionKind.DISCARD), (redrives, ActionKind.REDRIVE)):
-        note(connection, group, deeds, kind, by=by, redrive_id=wish.redrive_id)
+        discards.append(NewAction(name, generation, f"replaced by {new}"))
+        redrives.append(NewAction(new, None, f"replaces {name}"))
+    for new_actions, kind in ((discards, ActionKind.DISCARD), (redrives, ActionKind.REDRIVE)):
+        note(connection, group, new_actions, kind, by=by, redrive_id=wish.redrive_id)
 
 
 def _reopened(

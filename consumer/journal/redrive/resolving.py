@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import Text, bindparam, literal_column, null
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from consumer.journal.actions import Action, ActionKind, Deed, locked_actions_of, note
+from consumer.journal.actions import Action, ActionKind, NewAction, locked_actions_of, note
 from consumer.journal.batch import RUNS
 from consumer.journal.claims.finishing import mark_published
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import DataRefused
 from consumer.journal.group_journal import ActingJournal
-from consumer.journal.history import ROW_COLUMNS, keep_runs, read, update_runs
+from consumer.journal.history import ROW_COLUMNS, keep_runs, read_rows, update_runs
 from consumer.journal.records import JournalState, Published, Row, cleaned
 from consumer.journal.redrive.other_system import (
     can_be_undone_beside,
@@ -25,9 +25,9 @@ from consumer.journal.redrive.other_system import (
 )
 from consumer.journal.redrive.redrive_rule import (
     NOT_FAILED,
-    Candidate,
-    Discarded,
+    DiscardVerdict,
     Redrivable,
+    RedriveCandidate,
     can_be_undone,
     is_discarded,
     is_sent_before,
@@ -37,7 +37,7 @@ from consumer.journal.redrive.redrive_rule import (
 RESOLVED = "RESOLVED"
 
 
-class Decisions(ActingJournal):
+class PersonDecisions(ActingJournal):
     """Carries out a person's decisions; see `GroupJournal`."""
 
     def resolve(
@@ -71,7 +71,7 @@ class Decisions(ActingJournal):
         if "\0" in (result or "") + (code or ""):
             raise DataRefused("NUL in text")
         with self._session.transaction() as connection:
-            rows, _ = read(connection, self._group, [request_id], lock=True)
+            rows, _ = read_rows(connection, self._group, [request_id], lock=True)
             row = rows.get(request_id)
             if row is None or row.state != JournalState.IN_DOUBT:
                 return False, row
@@ -81,13 +81,13 @@ class Decisions(ActingJournal):
             names = [(self._group, request_id, row.generation)]
             parameters = {**RUNS.load(connection, names), **given}
             answer = connection.execute(_resolve(connection.dialect.name), parameters).one()
-            deed = Deed(request_id, row.generation, reason)
-            note(connection, self._group, [deed], ActionKind.RESOLVE, by=by)
+            new_action = NewAction(request_id, row.generation, reason)
+            note(connection, self._group, [new_action], ActionKind.RESOLVE, by=by)
         return True, Row(*answer)
 
     def discard(
         self,
-        wanted: Sequence[Candidate],
+        wanted: Sequence[RedriveCandidate],
         *,
         by: str,
         reason: str,
@@ -106,35 +106,35 @@ class Decisions(ActingJournal):
         """
         ids = {one.request_id for one in wanted}
         outcomes: list[Redrivable | None] = []
-        deeds: dict[str, Deed] = {}
+        new_actions: dict[str, NewAction] = {}
         with self._session.transaction() as connection:
-            rows, now = read(connection, self._group, ids, lock=True)
+            rows, now = read_rows(connection, self._group, ids, lock=True)
             actions = locked_actions_of(connection, self._group, ids, rows)
             for one in wanted:
                 row, earlier = rows.get(one.request_id), actions.get(one.request_id, ())
                 is_theirs = _is_theirs(one, row, earlier)
                 refusal = _refusal_beside if is_theirs else _refusal
                 why = refusal(one, row, now, earlier, takes_sent=takes_sent)
-                if why is None and one.request_id in deeds:
+                if why is None and one.request_id in new_actions:
                     why = Redrivable.DOUBLE
                 outcomes.append(why)
                 if why is None:
                     generation = None if row is None or is_theirs else row.generation
-                    deeds[one.request_id] = Deed(one.request_id, generation, reason)
-            noted = () if is_trial else list(deeds.values())
+                    new_actions[one.request_id] = NewAction(one.request_id, generation, reason)
+            noted = () if is_trial else list(new_actions.values())
             note(connection, self._group, noted, ActionKind.DISCARD, by=by)
         return outcomes
 
     def undo_discard(
         self, request_ids: Collection[str], *, by: str, reason: str, is_beside: bool = False
-    ) -> dict[str, Discarded]:
+    ) -> dict[str, DiscardVerdict]:
         """Undo discards, as long as nothing else has happened to their requests.
 
         Args:
             is_beside: those of failures in another system, whatever has happened in this group.
         """
         with self._session.transaction() as connection:
-            rows, _ = read(connection, self._group, request_ids, lock=True)
+            rows, _ = read_rows(connection, self._group, request_ids, lock=True)
             actions = locked_actions_of(connection, self._group, request_ids, rows)
             found = {
                 name: can_be_undone_beside(actions.get(name, ()))
@@ -142,23 +142,23 @@ class Decisions(ActingJournal):
                 else can_be_undone(actions.get(name, ()), rows.get(name))
                 for name in request_ids
             }
-            deeds = [
-                Deed(
+            new_actions = [
+                NewAction(
                     name, rows[name].generation if name in rows and not is_beside else None, reason
                 )
                 for name, what in found.items()
-                if what is Discarded.UNDONE
+                if what is DiscardVerdict.UNDONE
             ]
-            note(connection, self._group, deeds, ActionKind.UNDO, by=by)
+            note(connection, self._group, new_actions, ActionKind.UNDO, by=by)
         return found
 
     def look(self, request_id: str, *, by: str) -> None:
         """Note that a person looks at the value and headers of a request."""
         with self._session.transaction() as connection:
-            rows, _ = read(connection, self._group, [request_id])
+            rows, _ = read_rows(connection, self._group, [request_id])
             generation = rows[request_id].generation if request_id in rows else None
-            deed = Deed(request_id, generation, None)
-            note(connection, self._group, [deed], ActionKind.LOOK, by=by)
+            new_action = NewAction(request_id, generation, None)
+            note(connection, self._group, [new_action], ActionKind.LOOK, by=by)
 
     def note_published(self, row: Row) -> None:
         """Note that Redis was told how a request stands.
@@ -172,7 +172,7 @@ class Decisions(ActingJournal):
 
 
 def _refusal(
-    one: Candidate, row: Row | None, now: int, actions: Sequence[Action], *, takes_sent: bool
+    one: RedriveCandidate, row: Row | None, now: int, actions: Sequence[Action], *, takes_sent: bool
 ) -> Redrivable | None:
     if is_discarded(actions, row, of=one.generation):
         return Redrivable.DISCARDED
@@ -188,7 +188,7 @@ def _refusal(
     return Redrivable.ON_ITS_WAY if row.resend and now < row.deadline_at else None
 
 
-def _is_theirs(one: Candidate, row: Row | None, actions: Sequence[Action]) -> bool:
+def _is_theirs(one: RedriveCandidate, row: Row | None, actions: Sequence[Action]) -> bool:
     """Whether a letter is of another system, and no row of this group tells of it."""
     if one.elsewhere_at is None:
         return False
@@ -196,7 +196,7 @@ def _is_theirs(one: Candidate, row: Row | None, actions: Sequence[Action]) -> bo
 
 
 def _refusal_beside(
-    one: Candidate, row: Row | None, now: int, actions: Sequence[Action], *, takes_sent: bool
+    one: RedriveCandidate, row: Row | None, now: int, actions: Sequence[Action], *, takes_sent: bool
 ) -> Redrivable | None:
     if is_closed_beside(row, actions):
         return Redrivable.DISCARDED

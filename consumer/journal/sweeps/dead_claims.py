@@ -45,7 +45,7 @@ from feedback.clock import monotonic_s
 FIRST = ("", "")
 
 
-class Unhandled(NamedTuple):
+class UnhandledRequest(NamedTuple):
     """A request on a topic that the asking worker has no handler for, and nobody goes on with.
 
     Args:
@@ -100,12 +100,12 @@ def find_unhandled(
     limit: int,
     late_ms: int,
     worker_id: str,
-) -> list[Unhandled]:
+) -> list[UnhandledRequest]:
     """Return claims and retries on any other topic than these, the oldest deadlines first."""
     further = {"most": limit, "this_worker": worker_id, "late": late_ms}
     _, lives = _workers(connection, group)
     found = _found(connection, _unhandled, group, topics, further, lives)
-    return [Unhandled(Row(*row), bool(is_late)) for is_late, *row in found]
+    return [UnhandledRequest(Row(*row), bool(is_late)) for is_late, *row in found]
 
 
 def claimed_by_the_dead(rows: Table = request) -> ColumnElement[bool]:

@@ -48,7 +48,7 @@ class PrunedRows:
     workers: int
 
 
-class Lettered(NamedTuple):
+class LetteredTopics(NamedTuple):
     """Of which topics a failure becomes a dead letter.
 
     Args:
@@ -60,7 +60,7 @@ class Lettered(NamedTuple):
     others: frozenset[str] = frozenset()
 
 
-ALL_LETTERED = Lettered()
+ALL_LETTERED = LetteredTopics()
 
 
 def prune(
@@ -69,7 +69,7 @@ def prune(
     *,
     retention_ms: int,
     limit: int,
-    lettered: Lettered,
+    lettered: LetteredTopics,
 ) -> PrunedRows:
     """Delete at most `limit` requests, the oldest deadlines first, and all that belongs to them.
 
@@ -121,7 +121,7 @@ def _gone_workers() -> Delete:
     )
 
 
-def _is_lettered(lettered: Lettered, group: str) -> ColumnElement[bool]:
+def _is_lettered(lettered: LetteredTopics, group: str) -> ColumnElement[bool]:
     is_other = request.c.topic.in_(sorted(lettered.others))
     # There are no dead letters of dead letters.
     is_letter = request.c.topic.endswith(dead_letter_topic("", group), autoescape=True)

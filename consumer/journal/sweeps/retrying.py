@@ -25,7 +25,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, retried_runs, row_columns, this_run
 from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.open_requests import open_requests, require_complete
-from consumer.journal.records import JournalState, Overdue, Retried, Row
+from consumer.journal.records import JournalState, OverdueRetry, RetriedRuns, Row
 from consumer.journal.state_literals import RETRYING
 from consumer.journal.tables import request
 
@@ -57,7 +57,7 @@ def find_overdue(
     older_than_ms: int,
     cursor: DueCursor,
     within_ms: int,
-) -> list[Overdue]:
+) -> list[OverdueRetry]:
     """Return requests whose next run was due so long ago, the oldest behind the cursor first."""
     parameters = {
         "this_group": group,
@@ -73,9 +73,9 @@ def find_overdue(
     rows = [(answer[0], Row(*answer[1:])) for answer in answers]
     retried = retried_runs(connection, group, [row.request_id for _, row in rows])
     return [
-        Overdue(
+        OverdueRetry(
             row,
-            retried.get((row.request_id, row.attempt), Retried()),
+            retried.get((row.request_id, row.attempt), RetriedRuns()),
             is_too_late=now >= row.deadline_at,
             late_ms=now - (row.due_at or now),
         )

@@ -22,7 +22,7 @@ WIDEST_MS = 10**9
 MARGIN_MS = 1_000
 
 
-class Ages(NamedTuple):
+class AgeSlice(NamedTuple):
     """A slice: rows that ended at least, and at most, so long ago."""
 
     youngest_ms: int
@@ -39,7 +39,7 @@ class LookBack:
 
     def __init__(self, *, youngest_ms: int, budget_s: float) -> None:
         self._budget_s = budget_s
-        self._fresh = Ages(youngest_ms, youngest_ms + FIRST_MS)
+        self._fresh = AgeSlice(youngest_ms, youngest_ms + FIRST_MS)
         self._width_ms = FIRST_MS
         self._left_s = 0.0
         # The age of the last slice, and since when.
@@ -52,19 +52,19 @@ class LookBack:
         self._left_s = self._budget_s
         self._is_first, self._is_through = True, False
 
-    def next(self, now_s: float) -> Ages | None:
+    def next(self, now_s: float) -> AgeSlice | None:
         """Return the slice to look at now; None when this sweep has looked enough."""
         if self._is_first:
             return self._fresh
         if self._is_through or self._left_s <= 0:
             return None
         youngest_ms = self._reached_ms + int(1000 * (now_s - self._reached_s)) - MARGIN_MS
-        slice_ = Ages(youngest_ms, youngest_ms + MARGIN_MS + self._width_ms)
+        slice_ = AgeSlice(youngest_ms, youngest_ms + MARGIN_MS + self._width_ms)
         # Until it is known to be quick: one that the database gives up on comes back narrower.
         self._width_ms = max(NARROWEST_MS, self._width_ms // FACTOR)
         return slice_
 
-    def looked(self, ages: Ages, began_s: float, took_s: float) -> None:
+    def looked(self, ages: AgeSlice, began_s: float, took_s: float) -> None:
         """Note that all of a slice was looked at.
 
         Args:
@@ -83,7 +83,7 @@ class LookBack:
             self._is_through = True
             self._reached_ms, self._width_ms = self._fresh.oldest_ms, FIRST_MS
 
-    def _next_width_ms(self, ages: Ages, took_s: float) -> int:
+    def _next_width_ms(self, ages: AgeSlice, took_s: float) -> int:
         width_ms = ages.oldest_ms - ages.youngest_ms - MARGIN_MS
         if took_s < self._budget_s / FACTOR:
             return EVER_MS if width_ms >= WIDEST_MS else width_ms * FACTOR

@@ -16,18 +16,18 @@ from collections.abc import Callable, Iterable, Sequence
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.journal import DeadEnd, JournalState, JournalUnavailable, Row
 from consumer.journal.pacing import EVER_MS, pause_unless_quick_s
-from consumer.journal.sweeps.dead_claims import FIRST, Unhandled
+from consumer.journal.sweeps.dead_claims import FIRST, UnhandledRequest
 from consumer.loop import dead_ends
 from consumer.loop.continuation import (
-    After,
     Continuation,
+    NextStep,
     after_run,
     continuation,
     policy_of_dead,
 )
 from consumer.loop.core import Core
 from consumer.loop.recovery.far_leases import FarLeases
-from consumer.loop.recovery.look_back import Ages, LookBack
+from consumer.loop.recovery.look_back import AgeSlice, LookBack
 from consumer.loop.told_runs import ToldRuns, read_statuses
 from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
@@ -179,7 +179,7 @@ class Sweeper:
     def _go_on_for_the_dead(self) -> None:
         rows = self._dead_claims()
         told = self._told(rows)
-        ends = {row.request_id: dead_ends.as_told(row, told.get(row.request_id)) for row in rows}
+        ends = {row.request_id: dead_ends.told_end(row, told.get(row.request_id)) for row in rows}
         open_ = [row for row in rows if ends[row.request_id] is None]
         behind = {
             row.request_id: row
@@ -193,10 +193,10 @@ class Sweeper:
         ]
         # First the steps that need no server: reading payloads may take its time.
         self._end([end for end in ends.values() if end is not None])
-        self._end([dead_ends.parked(row) for row, after in judged if after is After.PARK])
+        self._end([dead_ends.parked(row) for row, after in judged if after is NextStep.PARK])
         # The next sweep judges the run that its client was told of, as that one was declared.
         self._catch_up(list(behind.values()))
-        self._go_on([(row, after) for row, after in judged if after is not After.PARK])
+        self._go_on([(row, after) for row, after in judged if after is not NextStep.PARK])
 
     def _dead_claims(self) -> list[Row]:
         """Return claims of the dead; those of workers whose heartbeat lives only after their
@@ -262,7 +262,7 @@ class Sweeper:
         told = self._told(claims)
         self._end(
             [
-                dead_ends.as_told(row, known) or dead_ends.without_handler(row, known)
+                dead_ends.told_end(row, known) or dead_ends.without_handler(row, known)
                 for row in claims
                 for known in (told.get(row.request_id),)
             ]
@@ -271,7 +271,7 @@ class Sweeper:
         if waiting:
             self._tell_ended(self._journal.end_retries(waiting))
 
-    def _unhandled(self) -> list[Unhandled]:
+    def _unhandled(self) -> list[UnhandledRequest]:
         began_s = monotonic_s()
         late_ms = int(1000 * self._lease_s * UNHANDLED_AFTER)
         try:
@@ -298,7 +298,7 @@ class Sweeper:
             log.debug("statuses.unread", reason=str(error))
             return {}
 
-    def _go_on(self, judged: Sequence[tuple[Row, After]]) -> None:
+    def _go_on(self, judged: Sequence[tuple[Row, NextStep]]) -> None:
         ends: list[DeadEnd] = []
         found: list[tuple[Row, Continuation]] = []
         room = self._room()
@@ -384,7 +384,7 @@ class Sweeper:
             for feature in self._core.features:
                 feature.repaired(count)
 
-    def _repair_within(self, ages: Ages, until_s: float) -> float | None:
+    def _repair_within(self, ages: AgeSlice, until_s: float) -> float | None:
         """Tell ends anew; return how long the database took, None where there are more."""
         took_s = 0.0
         last, within_ms = (0, ""), ages.oldest_ms
@@ -412,7 +412,7 @@ class Sweeper:
         return True
 
 
-def after_dead(row: Row, handler: Handler) -> After:
+def after_dead(row: Row, handler: Handler) -> NextStep:
     """Return the next step after the claim of a dead worker (docs: How it works).
 
     The claim says where doubt begins, and who decides then: the handler may have been declared anew

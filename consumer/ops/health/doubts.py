@@ -77,10 +77,10 @@ class DoubtWatch(Feature):
 
     def seen(self, now_s: float) -> list[OpenDoubts]:
         """Return the doubts by topic; none where another worker counted since. Any thread."""
-        return seen(self._reading, self._topics, now_s=now_s, kept_s=self._kept_s)
+        return doubts_now(self._reading, self._topics, now_s=now_s, kept_s=self._kept_s)
 
 
-def seen(
+def doubts_now(
     reading: DoubtReading | None, topics: Collection[str], *, now_s: float, kept_s: float
 ) -> list[OpenDoubts]:
     """Return a count as it stands now: the oldest doubt has grown older since.

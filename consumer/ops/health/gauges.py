@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from consumer.features.pausing.paused import GUARD
-from consumer.ops.health.vitals import Oldest, Vitals
+from consumer.ops.health.vitals import OldestRequest, Vitals
 from feedback.clock import epoch_ms
 
 SERVERS = ("kafka", "redis", "journal")
@@ -29,7 +29,7 @@ class Gauges(Collector):
         self,
         *,
         look: Callable[[], Vitals],
-        oldest: Callable[[], Oldest | None],
+        oldest: Callable[[], OldestRequest | None],
         lateness: Callable[[], Mapping[str, float]],
         stalled: Callable[[], Mapping[str, float]],
     ) -> None:

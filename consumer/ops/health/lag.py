@@ -73,7 +73,7 @@ class LagWatch:
 
         Any thread may ask.
         """
-        return seen(self._reading, self._owned(), now_s=now_s)
+        return lag_by_topic(self._reading, self._owned(), now_s=now_s)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -152,7 +152,7 @@ def waiting(
     return found
 
 
-def seen(
+def lag_by_topic(
     reading: LagReading | None, owned: Collection[Partition], *, now_s: float
 ) -> dict[str, int]:
     """Return a reading by topic, without topics of which a partition is missing in it.

@@ -10,8 +10,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from consumer.ops.health.vitals import Oldest, Vitals
-from feedback.web.page_server import Answer, Pages
+from consumer.ops.health.vitals import OldestRequest, Vitals
+from feedback.web.page_server import PageAnswer, Pages
 
 
 def missing(seen: Vitals) -> dict[str, str]:
@@ -58,29 +58,29 @@ def pages(
     *,
     worker_id: str,
     look: Callable[[], Vitals],
-    oldest: Callable[[], Oldest | None],
+    oldest: Callable[[], OldestRequest | None],
     stalled: Callable[[], Mapping[str, float]],
     registry: CollectorRegistry,
 ) -> Pages:
     """Return the pages of a worker by their paths."""
 
-    def live() -> Answer:
+    def live() -> PageAnswer:
         late = {loop: round(late_s, 1) for loop, late_s in stalled().items()}
         return _json(not late, {"live": not late, "worker_id": worker_id, "stalled": late})
 
-    def ready() -> Answer:
+    def ready() -> PageAnswer:
         seen = look()
         lacks = missing(seen)
         return _json(not lacks, _ready(worker_id, seen, lacks, oldest()))
 
-    def metrics() -> Answer:
-        return Answer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(registry))
+    def metrics() -> PageAnswer:
+        return PageAnswer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(registry))
 
     return {"/live": live, "/ready": ready, "/metrics": metrics}
 
 
 def _ready(
-    worker_id: str, seen: Vitals, lacks: Mapping[str, str], oldest: Oldest | None
+    worker_id: str, seen: Vitals, lacks: Mapping[str, str], oldest: OldestRequest | None
 ) -> dict[str, Any]:
     return {
         "ready": not lacks,
@@ -103,6 +103,6 @@ def _ready(
     }
 
 
-def _json(is_fine: bool, content: Mapping[str, Any]) -> Answer:
+def _json(is_fine: bool, content: Mapping[str, Any]) -> PageAnswer:
     status = HTTPStatus.OK if is_fine else HTTPStatus.SERVICE_UNAVAILABLE
-    return Answer(status, "application/json", json.dumps(content).encode() + b"\n")
+    return PageAnswer(status, "application/json", json.dumps(content).encode() + b"\n")

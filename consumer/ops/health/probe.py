@@ -10,7 +10,7 @@ from consumer.loop.core import Core
 from consumer.loop.worker import Worker
 from consumer.ops.health.doubts import DoubtWatch
 from consumer.ops.health.lag import LagWatch
-from consumer.ops.health.vitals import Oldest, Vitals
+from consumer.ops.health.vitals import OldestRequest, Vitals
 from consumer.pool import Pool
 from consumer.status.availability import ServerOutage
 from consumer.status.liveness import Liveness
@@ -101,7 +101,7 @@ class Probe:
         of_kafka = [said for one in self.sources for said in one.refusals]
         return tuple(dict.fromkeys(one for one in (*of_kafka, *servers) if one))
 
-    def oldest(self) -> Oldest | None:
+    def oldest(self) -> OldestRequest | None:
         """Return the request that has been here for longest, None when there is none."""
         now_s = monotonic_s()
         running = _oldest(self._worker.in_hand.unfinished)
@@ -111,7 +111,7 @@ class Probe:
         if found is None:
             return None
         record = found.record
-        return Oldest(
+        return OldestRequest(
             request_id=found.request_id,
             topic=record.topic,
             partition=record.partition,

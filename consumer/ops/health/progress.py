@@ -9,7 +9,7 @@ from typing import TypeVar
 from feedback.clock import monotonic_s
 from feedback.observer import Observer
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 LOOP, INTAKE, TELLER, LEASE, HEARTBEAT = "loop", "intake", "teller", "lease", "heartbeat"
 # Not a thread: requests that wait get slots that are free.
@@ -48,10 +48,10 @@ class LoopProgress(Observer):
         """Hear that it came back: a server that refuses is no stall."""
         self.begins(what)
 
-    def ticking(self, loop: str, ask: Callable[[], Answer]) -> Callable[[], Answer]:
+    def ticking(self, loop: str, ask: Callable[[], AnswerT]) -> Callable[[], AnswerT]:
         """Return `ask` with a tick before each call: for a question of each turn of a loop."""
 
-        def ticked() -> Answer:
+        def ticked() -> AnswerT:
             self.tick(loop)
             return ask()
 

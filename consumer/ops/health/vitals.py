@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.features.pausing.paused import Paused
+from consumer.features.pausing.paused import PausedTopic
 from consumer.ops.health.doubts import OpenDoubts
 from consumer.ops.health.progress import ALL, DISPATCH, HANDOVER, LEASE, TELLER
 
@@ -49,7 +49,7 @@ class Vitals:
     lease_left_s: float
     untold: int
     is_draining: bool
-    paused: tuple[Paused, ...] = ()
+    paused: tuple[PausedTopic, ...] = ()
     order_held: Mapping[str, int] = field(default_factory=dict)
     order_held_limit: int = 1
     order_held_s: float = 0.0
@@ -65,7 +65,7 @@ class Vitals:
         return 0 < self.children_ready <= self.children_late
 
 
-class Oldest(NamedTuple):
+class OldestRequest(NamedTuple):
     """The request that has been in the worker's hands for longest: at a stop, the one that blocks.
 
     Not its key: that may be a card number, and anybody may read the page.

@@ -14,10 +14,10 @@ _POLICIES = {
 }
 
 
-def declared(handler: Handler) -> str:
+def promise_words(handler: Handler) -> str:
     """Return the name of a handler, and what it promises.
 
-    >>> declared(Handler(function=print, topic="pay", name="bank:charge"))
+    >>> promise_words(Handler(function=print, topic="pay", name="bank:charge"))
     'bank:charge: effect external, a person ends doubts'
     """
     words = f"{handler.name}: {', '.join(_promises(handler))}"

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from consumer.dlq.dates import moment
-from consumer.dlq.list_page import plain
+from consumer.dlq.list_page import unmarked
 from consumer.journal.workers import HeldClaims
 from consumer.ops.workers.ages import age
 from consumer.ops.workers.workers import WorkerLoad, WorkerRow, WorkerState
@@ -83,15 +83,15 @@ def _cells(one: WorkerRow) -> list[Text]:
         busy = f"{load.slots_busy} of {load.slots}"
     left_s = one.lease_left_s
     return [
-        plain(one.worker_id),
+        unmarked(one.worker_id),
         Text(one.state.value, style=_COLOURS.get(one.state, "yellow")),
         Text(moment(one.started_at)),
         Text(busy),
         Text(age(one.oldest_s)),
         Text(f"{age(one.heartbeat.age_s)} ago" if one.heartbeat else "none"),
         Text(age(left_s) if left_s > 0 else f"over {age(-left_s)}"),
-        plain(load.version if load else None),
-        plain(one.host),
+        unmarked(load.version if load else None),
+        unmarked(one.host),
     ]
 
 
@@ -100,18 +100,18 @@ def _further(one: WorkerRow) -> list[RenderableType]:
     claims that it has left."""
     load = one.heartbeat.load if one.heartbeat else WorkerLoad()
     lines: list[RenderableType] = [
-        plain(f"{one.worker_id}: {topic} is paused by {by}") for topic, by in load.paused.items()
+        unmarked(f"{one.worker_id}: {topic} is paused by {by}") for topic, by in load.paused.items()
     ]
     lines += [
-        plain(f"{one.worker_id} has {counted(records, 'record')} of {topic} left to read")
+        unmarked(f"{one.worker_id} has {counted(records, 'record')} of {topic} left to read")
         for topic, records in load.lag.items()
         if records
     ]
     if one.held is None:
-        lines.append(plain(f"{one.worker_id}: what it has left was not counted"))
+        lines.append(unmarked(f"{one.worker_id}: what it has left was not counted"))
     else:
         lines += [
-            plain(
+            unmarked(
                 f"{one.worker_id} has left {claims.requests:,} claimed of {claims.topic}, "
                 f"the oldest {age(claims.oldest_ms / 1000)} ago"
             )

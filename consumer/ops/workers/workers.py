@@ -13,12 +13,12 @@ from consumer.features.pausing.paused import GUARD
 from consumer.handlers.declaration import Handler
 from consumer.journal.workers import HeldClaims, RegisteredWorker
 from consumer.ops.health.pace import TopicPace, WorkersPace
-from consumer.ops.workers.declared import declared
+from consumer.ops.workers.declared import promise_words
 from feedback import __version__
 
 if TYPE_CHECKING:
     # A worker writes its heartbeat by it, and has it; who reads heartbeats needs no worker.
-    from consumer.ops.health.vitals import Oldest, Vitals
+    from consumer.ops.health.vitals import OldestRequest, Vitals
 
 # A heartbeat is written three times in `heartbeat_ttl_s`: it stays small.
 MAX_TOPICS = 20
@@ -55,7 +55,7 @@ class WorkerLoad(BaseModel):
 
 def load_of(
     seen: Vitals,
-    oldest: Oldest | None,
+    oldest: OldestRequest | None,
     *,
     waiting: int,
     pace: Mapping[str, TopicPace],
@@ -76,7 +76,7 @@ def load_of(
         paused=paused,
         lag=dict(furthest),
         pace=dict(busiest),
-        handlers={one.topic: declared(one) for one in handlers[:MAX_TOPICS]},
+        handlers={one.topic: promise_words(one) for one in handlers[:MAX_TOPICS]},
     ).model_dump()
 
 

@@ -22,7 +22,7 @@ from feedback.clock import monotonic_s
 from feedback.kafka.administrator import Administrator, NewTopic, OffsetMark, TopicDescription
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import fault_from, faults
-from feedback.kafka.confluent.standing import Standing, await_broker
+from feedback.kafka.confluent.standing import ClientStanding, await_broker
 from feedback.kafka.errors import KafkaFault, TopicExists
 from feedback.kafka.values import Partition
 from feedback.settings.settings import KafkaSection
@@ -59,7 +59,7 @@ class ConfluentAdministrator:
         self._other = other
         self._limit_s = max(0.001, timeout_s)
         self._limit = {"request_timeout": self._limit_s}
-        standing = Standing(settings)
+        standing = ClientStanding(settings)
         with faults(settings):
             self._admin = _LIBRARY.AdminClient(
                 {**connection(settings), "error_cb": standing.hear_error}

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from feedback.clock import monotonic_s
-from feedback.kafka.confluent.bounded_topic import BoundedTopic, Share
+from feedback.kafka.confluent.bounded_topic import BoundedTopic, RecordShare
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.producer_limits import BATCH_BYTES
 from feedback.kafka.send_errors import OutOfTime
@@ -41,7 +41,7 @@ class BoundedSends:
         self,
         topic: str,
         size: int,
-        give: Callable[[Share], ConfluentPending | None],
+        give: Callable[[RecordShare], ConfluentPending | None],
         *,
         until_s: float,
     ) -> ConfluentPending:
@@ -57,13 +57,13 @@ class BoundedSends:
         while True:
             found = self._topics.get(topic)
             if found is None:
-                pending = give(Share(size))
+                pending = give(RecordShare(size))
             else:
-                pending = _in_turn(found, topic, Share(size), give, until_s=until_s)
+                pending = _in_turn(found, topic, RecordShare(size), give, until_s=until_s)
             if pending is not None:
                 return pending
 
-    def is_past(self, topic: str, share: Share) -> bool:
+    def is_past(self, topic: str, share: RecordShare) -> bool:
         """Whether a topic was bounded, or is no longer, since a record has got its share.
 
         Whoever hands it over asks in the hold of the lock that `refused` is called in. Else it
@@ -109,8 +109,8 @@ class BoundedSends:
 def _in_turn(
     found: BoundedTopic,
     topic: str,
-    share: Share,
-    give: Callable[[Share], ConfluentPending | None],
+    share: RecordShare,
+    give: Callable[[RecordShare], ConfluentPending | None],
     *,
     until_s: float,
 ) -> ConfluentPending | None:

@@ -17,7 +17,7 @@ class BoundedTopic:
         self._under_way = 0
         self._changed = threading.Condition(threading.Lock())
 
-    def enter(self, share: Share, until_s: float) -> bool:
+    def enter(self, share: RecordShare, until_s: float) -> bool:
         """Count a record as soon as few enough bytes are under way, or none are.
 
         Returns:
@@ -33,17 +33,17 @@ class BoundedTopic:
                 self._add(share)
             return is_in
 
-    def count(self, share: Share) -> None:
+    def count(self, share: RecordShare) -> None:
         """Count a record that is under way already."""
         with self._changed:
             self._add(share)
 
-    def _add(self, share: Share) -> None:
+    def _add(self, share: RecordShare) -> None:
         # No call stands between these two, so no interrupt does.
         share.topic = self
         self._under_way += share.size
 
-    def leave(self, share: Share) -> None:
+    def leave(self, share: RecordShare) -> None:
         """Count a record no longer."""
         with self._changed:
             if share.topic is self:
@@ -58,7 +58,7 @@ class BoundedTopic:
             self._changed.notify_all()
 
 
-class Share:
+class RecordShare:
     """What one record has of the bytes that are under way.
 
     Args:

@@ -14,8 +14,8 @@ from feedback.kafka.member import ANSWER_S
 from feedback.kafka.values import Partition
 from feedback.settings.settings import KafkaSection
 
-Given = TypeVar("Given")
-Answer = TypeVar("Answer")
+GivenT = TypeVar("GivenT")
+AnswerT = TypeVar("AnswerT")
 
 
 class CommittedOffsets:
@@ -79,7 +79,7 @@ class CommittedOffsets:
                 raise fault_from(one.error, self._settings, operation=READ, topic=one.topic)
         return {(one.topic, one.partition): max(0, one.offset) for one in answers}
 
-    def _answer(self, question: Callable[[Given], Answer], given: Given) -> Answer:
+    def _answer(self, question: Callable[[GivenT], AnswerT], given: GivenT) -> AnswerT:
         """Return the answer to a question for which librdkafka may wait longer than is asked."""
         under_way = self._thread.submit(question, given)
         try:

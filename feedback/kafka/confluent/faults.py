@@ -112,7 +112,7 @@ def unusable_file_of(settings: KafkaSection) -> SecurityFault | None:
 def _of_tls(words: str) -> SecurityKind | None:
     """Return the kind of a fault of TLS by the words of OpenSSL in librdkafka's.
 
-    Of a certificate that is refused it does not say why; see `Standing`.
+    Of a certificate that is refused it does not say why; see `ClientStanding`.
     """
     if "certificate verify failed" in words.lower():
         return SecurityKind.UNTRUSTED

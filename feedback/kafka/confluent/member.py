@@ -17,11 +17,11 @@ from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
 from feedback.kafka.confluent.former_member import FormerMember
 from feedback.kafka.confluent.places import MemberPlaces
 from feedback.kafka.confluent.records import record_of
-from feedback.kafka.confluent.standing import Standing, await_broker
+from feedback.kafka.confluent.standing import ClientStanding, await_broker
 from feedback.kafka.confluent.topic_counts import TopicCounts
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
 from feedback.kafka.member import ANSWER_S, PartitionOwner
-from feedback.kafka.values import Away, Partition
+from feedback.kafka.values import BrokersAway, Partition
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -67,7 +67,7 @@ class ConfluentMember:
         self._settings = settings
         self._owner = owner
         self._anew = anew
-        self._standing = Standing(settings)
+        self._standing = ClientStanding(settings)
         self._owed: list[KafkaFault] = []
         self._polled: list[Any] = []
         with faults(settings):
@@ -191,7 +191,7 @@ class ConfluentMember:
         """Whether the group is stable with this member in it."""
         return self._standing.is_steady
 
-    def why_away(self, *, since_s: float) -> Away:
+    def why_away(self, *, since_s: float) -> BrokersAway:
         """Return why no connection was made."""
         return self._standing.why_away(since_s=since_s)
 

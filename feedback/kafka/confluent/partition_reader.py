@@ -13,10 +13,10 @@ from feedback.kafka.confluent.anew import RecordsAnew
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
 from feedback.kafka.confluent.records import record_of
-from feedback.kafka.confluent.standing import Standing, await_broker
+from feedback.kafka.confluent.standing import ClientStanding, await_broker
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.partition_reader import ReadingPlan
-from feedback.kafka.values import Away, Partition
+from feedback.kafka.values import BrokersAway, Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
@@ -37,7 +37,7 @@ class ConfluentReader:
     def __init__(self, settings: KafkaSection, plan: ReadingPlan, anew: RecordsAnew) -> None:
         self._settings = settings
         self._anew = anew
-        self._standing = Standing(settings)
+        self._standing = ClientStanding(settings)
         self._next: dict[Partition, int] = {}
         # Where librdkafka's position is to be set back.
         self._again: dict[Partition, int] = {}
@@ -158,7 +158,7 @@ class ConfluentReader:
             return None
         return end if end >= 0 else None
 
-    def why_away(self, *, since_s: float) -> Away:
+    def why_away(self, *, since_s: float) -> BrokersAway:
         """Return why no connection was made."""
         return self._standing.why_away(since_s=since_s)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault
-from feedback.kafka.confluent.bounded_topic import Share
+from feedback.kafka.confluent.bounded_topic import RecordShare
 from feedback.kafka.send_errors import RecordNotSent, RecordUnknown
 from feedback.kafka.sending import Coordinates, tell_of_end
 
@@ -45,7 +45,7 @@ class ConfluentPending:
         topic: str,
         deadline_s: float,
         *,
-        share: Share,
+        share: RecordShare,
         judge: Callable[[ConfluentPending, Any, Any, float], End | None],
         why: Callable[[float], SecurityFault | None],
     ) -> None:

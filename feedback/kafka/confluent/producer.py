@@ -32,7 +32,7 @@ from feedback.kafka.confluent.producer_limits import (
     OWN_PAUSE_MS,
     is_first_try,
 )
-from feedback.kafka.confluent.standing import Standing, await_broker
+from feedback.kafka.confluent.standing import ClientStanding, await_broker
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
 from feedback.records.envelope import NullHeader
@@ -74,7 +74,7 @@ class ConfluentProducer:
     def __init__(self, settings: KafkaSection, timeout_s: float) -> None:
         self._settings = settings
         self._timeout_s = timeout_s
-        self._standing = Standing(settings)
+        self._standing = ClientStanding(settings)
         # Records whose batch was too large: each is to be sent alone, within the flush.
         self._too_large: list[_SentMessage] = []
         # Records that Kafka may have by now, or not.

@@ -23,7 +23,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from feedback.clock import monotonic_s
 from feedback.kafka.confluent.bounded_sends import BoundedSends
-from feedback.kafka.confluent.bounded_topic import Share
+from feedback.kafka.confluent.bounded_topic import RecordShare
 from feedback.kafka.confluent.faults import ABSENT, fault_of, words_of
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.send_ends import forbidden, refused
@@ -37,7 +37,13 @@ from feedback.kafka.send_errors import (
     TopicAway,
     TopicUnknown,
 )
-from feedback.kafka.sending import CLOSE_GRACE_S, CLOSED, SendingPlan, locked_until, require_safe
+from feedback.kafka.sending import (
+    CLOSE_GRACE_S,
+    CLOSED,
+    SendingPlan,
+    locked_until,
+    require_safe_topic,
+)
 from feedback.settings.settings import KafkaSection
 
 FORKED = "the sender was used before a fork: make one per process, after the fork"
@@ -92,9 +98,9 @@ class ConfluentSender:
         connection = self._connected(until_s)
         if topic not in connection.known:
             self._learn(connection, topic, until_s)
-        require_safe(self._plan.safety, topic, until_s)
+        require_safe_topic(self._plan.safety, topic, until_s)
 
-        def give(share: Share) -> ConfluentPending | None:
+        def give(share: RecordShare) -> ConfluentPending | None:
             return connection.hand_over(topic, key, value, headers, share=share, deadline_s=until_s)
 
         try:

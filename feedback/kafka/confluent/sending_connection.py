@@ -28,7 +28,7 @@ from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault
 from feedback.kafka.confluent.acknowledged_offsets import AcknowledgedOffsets
 from feedback.kafka.confluent.bounded_sends import BoundedSends
-from feedback.kafka.confluent.bounded_topic import Share
+from feedback.kafka.confluent.bounded_topic import RecordShare
 from feedback.kafka.confluent.connection import connection
 from feedback.kafka.confluent.faults import words_of
 from feedback.kafka.confluent.lone_records import LoneRecords
@@ -41,10 +41,10 @@ from feedback.kafka.confluent.send_ends import (
     unknown,
 )
 from feedback.kafka.confluent.sending_properties import sending_properties
-from feedback.kafka.confluent.standing import Standing
+from feedback.kafka.confluent.standing import ClientStanding
 from feedback.kafka.send_errors import RecordUnknown, TopicAway
 from feedback.kafka.sending import CLOSE_GRACE_S, Coordinates, SendingPlan
-from feedback.kafka.values import Away
+from feedback.kafka.values import BrokersAway
 from feedback.settings.settings import KafkaSection
 
 # How soon an idle thread sees that it is to end.
@@ -80,7 +80,7 @@ class SendingConnection:
         self._settings = settings
         self._plan = plan
         self._bounded = bounded
-        self._standing = Standing(settings)
+        self._standing = ClientStanding(settings)
         self._asking: threading.Thread | None = None
         self._pending: set[ConfluentPending] = set()
         self._lone = LoneRecords()
@@ -133,7 +133,7 @@ class SendingConnection:
         value: bytes | None,
         headers: Any,
         *,
-        share: Share,
+        share: RecordShare,
         deadline_s: float,
     ) -> ConfluentPending | None:
         """Hand a record over, unless its share of the topic is past by now.
@@ -167,12 +167,12 @@ class SendingConnection:
             self._changed.release()
         return pending
 
-    def why_away(self, *, since_s: float, until_s: float) -> Away:
+    def why_away(self, *, since_s: float, until_s: float) -> BrokersAway:
         """Return why no connection was made since a monotonic time.
 
         It may ask a broker's listener, which takes no longer than that.
         """
-        found: list[Away] = []
+        found: list[BrokersAway] = []
 
         def ask() -> None:
             found.append(self._standing.why_away(since_s=since_s))
@@ -181,9 +181,9 @@ class SendingConnection:
         try:
             asking.start()
         except RuntimeError:  # there is no thread left
-            return Away("", self._fault_since(since_s))
+            return BrokersAway("", self._fault_since(since_s))
         asking.join(max(0.0, until_s - monotonic_s()))
-        return found[0] if found else Away("", self._fault_since(since_s))
+        return found[0] if found else BrokersAway("", self._fault_since(since_s))
 
     def met(self) -> None:
         """Note that a broker has answered."""

@@ -13,7 +13,7 @@ from feedback.errors import SecurityFault, SecurityKind
 from feedback.kafka.confluent.faults import fault_from, fault_of, words_of
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.listener import fault_of_certificate, fault_of_listener
-from feedback.kafka.values import Away, Partition
+from feedback.kafka.values import BrokersAway, Partition
 from feedback.settings.settings import KafkaSection
 
 # How often librdkafka describes itself.
@@ -35,7 +35,7 @@ class _LostConnection(NamedTuple):
     fault: SecurityFault | None
 
 
-class Standing:
+class ClientStanding:
     """Hears errors and statistics of one client. Belongs to one thread.
 
     Attributes:
@@ -76,23 +76,23 @@ class Standing:
             return
         self._failure = _LostConnection(monotonic_s(), words_of(error), found)
 
-    def why_away(self, *, since_s: float) -> Away:
+    def why_away(self, *, since_s: float) -> BrokersAway:
         """Return why no connection was made since a monotonic time."""
         failure = self._failure
         if failure is None or failure.at_s < since_s:
-            return Away()
+            return BrokersAway()
         if failure.fault is None:
             # A listener of another kind ends our connections without a word of why.
             failure = failure._replace(fault=self._ask_listener())
         said = failure.words if failure.fault is None else failure.fault.said
-        return Away(said, failure.fault)
+        return BrokersAway(said, failure.fault)
 
-    def heard(self, *, since_s: float) -> Away:
+    def heard(self, *, since_s: float) -> BrokersAway:
         """Return why a connection failed since a monotonic time, as it was heard; ask nobody."""
         failure = self._failure
         if failure is None or failure.at_s < since_s:
-            return Away()
-        return Away(failure.words, failure.fault)
+            return BrokersAway()
+        return BrokersAway(failure.words, failure.fault)
 
     def forget(self) -> None:
         """Forget failures: a broker has answered."""
@@ -137,7 +137,9 @@ class Standing:
         self.is_steady = self.is_up and group.get("join_state") == "steady"
 
 
-def await_broker(client: Any, standing: Standing, settings: KafkaSection, limit_s: float) -> None:
+def await_broker(
+    client: Any, standing: ClientStanding, settings: KafkaSection, limit_s: float
+) -> None:
     """Return when a broker has answered to a new client.
 
     Args:

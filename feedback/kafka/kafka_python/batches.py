@@ -15,7 +15,7 @@ from kafka.record.memory_records import MemoryRecords
 
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.kafka_python.wire import KafkaWire
-from feedback.kafka.probes import OffsetSpan
+from feedback.kafka.probes import SilentOffsets
 from feedback.settings.settings import KafkaSection
 
 FETCH_BYTES = 1 << 20
@@ -32,7 +32,7 @@ class KafkaPythonSilences:
     def __init__(self, settings: KafkaSection) -> None:
         self._wire = KafkaWire(settings)
 
-    def silent(self, topic: str, partition: int, first: int, after: int) -> list[OffsetSpan]:
+    def silent(self, topic: str, partition: int, first: int, after: int) -> list[SilentOffsets]:
         """Return the stretches of offsets that hold no committed records."""
         return silent(self._wire, topic, partition, first, after)
 
@@ -41,7 +41,9 @@ class KafkaPythonSilences:
         self._wire.close()
 
 
-def silent(wire: KafkaWire, topic: str, partition: int, first: int, after: int) -> list[OffsetSpan]:
+def silent(
+    wire: KafkaWire, topic: str, partition: int, first: int, after: int
+) -> list[SilentOffsets]:
     """Return the stretches of offsets that hold no committed records: (first, after), in order.
 
     Args:
@@ -50,7 +52,7 @@ def silent(wire: KafkaWire, topic: str, partition: int, first: int, after: int) 
     Raises:
         KafkaUnavailable: the broker does not answer, or no longer has these offsets.
     """
-    found: list[OffsetSpan] = []
+    found: list[SilentOffsets] = []
     position = first
     while position < after:
         batches = list(_fetched(wire, topic, partition, position))

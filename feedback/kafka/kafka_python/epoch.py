@@ -47,7 +47,7 @@ _SOON = (
 )
 
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 
 class _Soon(KafkaUnavailable):
@@ -149,7 +149,7 @@ class TransactionalId:
             why
         )
 
-    def _soon(self, ask: Callable[[], Answer], deadline_s: float) -> Answer:
+    def _soon(self, ask: Callable[[], AnswerT], deadline_s: float) -> AnswerT:
         while True:
             try:
                 return ask()

@@ -29,7 +29,7 @@ from feedback.kafka.kafka_python.membership import SHORTEST_POLL_S, mend
 from feedback.kafka.kafka_python.records import record_of
 from feedback.kafka.kafka_python.topic_names import names_of_all
 from feedback.kafka.member import ANSWER_S, HAND_OVER_S, PartitionOwner
-from feedback.kafka.values import Away, Partition
+from feedback.kafka.values import BrokersAway, Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
@@ -109,10 +109,10 @@ class KafkaPythonMember:
         """Whether the group is stable with this member in it."""
         return bool(self._consumer.group_metadata().state is MemberState.STABLE)
 
-    def why_away(self, *, since_s: float) -> Away:
+    def why_away(self, *, since_s: float) -> BrokersAway:
         """Return why no connection was made."""
         net = self._consumer._net
-        return Away(why_lost(net, since_s=since_s) or "", fault_lost(net, since_s=since_s))
+        return BrokersAway(why_lost(net, since_s=since_s) or "", fault_lost(net, since_s=since_s))
 
     def assigned(self) -> frozenset[Partition]:
         """Return the partitions that are this member's now."""

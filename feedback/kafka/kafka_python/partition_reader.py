@@ -17,7 +17,7 @@ from feedback.kafka.kafka_python.faults import faults
 from feedback.kafka.kafka_python.records import record_of
 from feedback.kafka.kafka_python.sockets import closed_at_a_fault
 from feedback.kafka.partition_reader import ReadingPlan
-from feedback.kafka.values import Away, Partition
+from feedback.kafka.values import BrokersAway, Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
@@ -89,10 +89,10 @@ class KafkaPythonReader:
         found: int | None = self._consumer.highwater(TopicPartition(*partition))
         return found
 
-    def why_away(self, *, since_s: float) -> Away:
+    def why_away(self, *, since_s: float) -> BrokersAway:
         """Return why no connection was made."""
         net = self._consumer._net
-        return Away(why_lost(net, since_s=since_s) or "", fault_lost(net, since_s=since_s))
+        return BrokersAway(why_lost(net, since_s=since_s) or "", fault_lost(net, since_s=since_s))
 
     def close(self) -> None:
         """Close the connection."""

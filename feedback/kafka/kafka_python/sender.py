@@ -37,7 +37,7 @@ from feedback.kafka.send_errors import (
     TopicAway,
     TopicUnknown,
 )
-from feedback.kafka.sending import CLOSE_GRACE_S, CLOSED, Safety, locked_until, require_safe
+from feedback.kafka.sending import CLOSE_GRACE_S, CLOSED, Safety, locked_until, require_safe_topic
 from feedback.settings.settings import KafkaSection
 
 
@@ -108,7 +108,7 @@ class KafkaPythonSender:
                 # kafka-python would wait for the topic as long as for a whole send.
                 left_s = min(self._block_s, deadline_s - asked_s)
                 producer._wait_on_metadata(topic, max(0, int(left_s * 1000)))
-            require_safe(self._safety, topic, deadline_s)
+            require_safe_topic(self._safety, topic, deadline_s)
             future = producer.send(topic, key=key, value=value, headers=headers)
         except MessageSizeTooLargeError as error:
             limit = self._max_request_bytes

@@ -10,11 +10,11 @@ from feedback.kafka.errors import KafkaFault
 from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.faults import said, topic_refused
 from feedback.kafka.memory.log import MemoryLog
-from feedback.kafka.memory.rights import TOPIC_OPERATIONS, Guarded
+from feedback.kafka.memory.rights import TOPIC_OPERATIONS, GuardedKind
 from feedback.kafka.record_limits import is_legal
 from feedback.kafka.values import Partition
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 _DESCRIBE, _DELETE, _READ = "Describe", "Delete", "Read"
 _CREATE, _CONFIGS = "CREATE", "DESCRIBE_CONFIGS"
@@ -33,7 +33,9 @@ class MemoryAdministrator:
         self._limit_s = timeout_s
         broker.ask("connect", lambda: None, limit_s=timeout_s)
 
-    def _asked(self, call: str, question: Callable[[], Answer], *, changes: bool = False) -> Answer:
+    def _asked(
+        self, call: str, question: Callable[[], AnswerT], *, changes: bool = False
+    ) -> AnswerT:
         return self._broker.ask(call, question, limit_s=self._limit_s, changes=changes)
 
     def cluster_id(self) -> str:
@@ -62,7 +64,7 @@ class MemoryAdministrator:
             topic_id=found.topic_id,
             partitions=tuple(range(len(found.logs))),
             replicas=found.replicas,
-            rights=self._broker.rights.of(Guarded.TOPIC, name) & TOPIC_OPERATIONS,
+            rights=self._broker.rights.of(GuardedKind.TOPIC, name) & TOPIC_OPERATIONS,
         )
 
     def configs(self, topics: Collection[str], names: Collection[str]) -> dict[str, dict[str, str]]:
@@ -73,7 +75,7 @@ class MemoryAdministrator:
                 topic: {one: given[one] for one in names if one in given}
                 for topic in topics
                 if topic in self._broker.topics
-                and self._broker.rights.may(_CONFIGS, Guarded.TOPIC, topic)
+                and self._broker.rights.may(_CONFIGS, GuardedKind.TOPIC, topic)
                 for given in (self._broker.topics[topic].settings,)
             }
 
@@ -93,7 +95,9 @@ class MemoryAdministrator:
     def _made(self, name: str, wanted: NewTopic, only_rehearse: bool) -> KafkaFault | None:
         rights = self._broker.rights
         # A right is judged before anything else.
-        if not (rights.may(_CREATE, Guarded.CLUSTER) or rights.may(_CREATE, Guarded.TOPIC, name)):
+        if not (
+            rights.may(_CREATE, GuardedKind.CLUSTER) or rights.may(_CREATE, GuardedKind.TOPIC, name)
+        ):
             return topic_refused(self._broker.address, name, "Create")
         try:
             self._broker.create(
@@ -130,7 +134,7 @@ class MemoryAdministrator:
             lambda: frozenset(
                 name
                 for name in self._broker.groups()
-                if self._broker.rights.may("DESCRIBE", Guarded.GROUP, name)
+                if self._broker.rights.may("DESCRIBE", GuardedKind.GROUP, name)
             ),
         )
 

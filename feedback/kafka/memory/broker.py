@@ -13,7 +13,7 @@ from feedback.kafka.memory.faults import absent, group_refused, said, topic_refu
 from feedback.kafka.memory.group import MemoryGroup
 from feedback.kafka.memory.log import MemoryLog
 from feedback.kafka.memory.presence import BrokerPresence
-from feedback.kafka.memory.rights import Guarded, MemoryRights
+from feedback.kafka.memory.rights import GuardedKind, MemoryRights
 from feedback.kafka.memory.topic import MemoryTopic
 from feedback.kafka.memory.transaction import MemoryTransaction, TransactionState
 from feedback.kafka.record_limits import is_legal
@@ -138,19 +138,19 @@ class MemoryBroker(BrokerPresence):
                 for record in log.read(log.begin, most=log.end, committed_only=True)[0]
             ]
 
-    def limit(self, kind: Guarded, name: str, *operations: str) -> None:
+    def limit(self, kind: GuardedKind, name: str, *operations: str) -> None:
         """Let the user do this alone with a thing, as `READ`; nothing where none is named."""
         with self.changed:
             self.rights.limit(kind, name, *operations)
             self.changed.notify_all()
 
-    def allow(self, kind: Guarded, name: str, *operations: str) -> None:
+    def allow(self, kind: GuardedKind, name: str, *operations: str) -> None:
         """Let the user do this too with a thing."""
         with self.changed:
             self.rights.allow(kind, name, *operations)
             self.changed.notify_all()
 
-    def free(self, kind: Guarded, name: str) -> None:
+    def free(self, kind: GuardedKind, name: str) -> None:
         """Let the user do with a thing as with any that no right names."""
         with self.changed:
             self.rights.free(kind, name)
@@ -183,7 +183,7 @@ class MemoryBroker(BrokerPresence):
             TopicAbsent: there is none.
         """
         for wanted in ("Describe", operation) if operation else ():
-            if not self.rights.may(wanted.upper(), Guarded.TOPIC, name):
+            if not self.rights.may(wanted.upper(), GuardedKind.TOPIC, name):
                 raise topic_refused(self.address, name, operation)
         if name not in self.topics:
             raise absent(self.address, name)
@@ -248,7 +248,7 @@ class MemoryBroker(BrokerPresence):
         return {
             name: len(self.topics[name].logs)
             for name in topics
-            if name in self.topics and self.rights.may("DESCRIBE", Guarded.TOPIC, name)
+            if name in self.topics and self.rights.may("DESCRIBE", GuardedKind.TOPIC, name)
         }
 
     def group(self, name: str, operation: str = "") -> MemoryGroup:
@@ -260,7 +260,7 @@ class MemoryBroker(BrokerPresence):
         Raises:
             GroupRefused: the user may not do that with it.
         """
-        if operation and not self.rights.may(operation.upper(), Guarded.GROUP, name):
+        if operation and not self.rights.may(operation.upper(), GuardedKind.GROUP, name):
             raise group_refused(self.address, name)
         if name not in self._groups:
             self._groups[name] = MemoryGroup(self.address, self.counts)

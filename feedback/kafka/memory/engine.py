@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from feedback.kafka.engine import ClientSenders, Engine
-from feedback.kafka.in_process import opened
+from feedback.kafka.in_process import engine_opened_at
 from feedback.kafka.member import GroupMember, PartitionOwner
 from feedback.kafka.memory.administrator import MemoryAdministrator
 from feedback.kafka.memory.broker import MemoryBroker
@@ -40,7 +40,7 @@ def memory_broker(
         brokers, allows_all, longest_wait_s: see `MemoryBroker`.
     """
     broker = MemoryBroker(brokers=brokers, allows_all=allows_all, longest_wait_s=longest_wait_s)
-    with opened(broker.address, engine_in_memory(broker)):
+    with engine_opened_at(broker.address, engine_in_memory(broker)):
         yield broker
 
 

@@ -14,12 +14,12 @@ from feedback.kafka.errors import (
 )
 from feedback.security import KAFKA, fault
 
-Fault = TypeVar("Fault", bound=KafkaFault)
+FaultT = TypeVar("FaultT", bound=KafkaFault)
 
 
 def refused(
-    kind: type[Fault], address: str, words: str, *, operation: str = "", more: str = ""
-) -> Fault:
+    kind: type[FaultT], address: str, words: str, *, operation: str = "", more: str = ""
+) -> FaultT:
     """Return the fault of a user without a right.
 
     Args:
@@ -56,7 +56,7 @@ def absent(address: str, name: str) -> TopicAbsent:
     return said(TopicAbsent, address, f"UnknownTopicOrPartitionError {name}")
 
 
-def said(kind: type[Fault], address: str, words: str, *, is_passing: bool = False) -> Fault:
+def said(kind: type[FaultT], address: str, words: str, *, is_passing: bool = False) -> FaultT:
     """Return a fault in the broker's words."""
     found = kind(f"Kafka at {address}: {words}")
     found.words, found.is_passing = words, is_passing

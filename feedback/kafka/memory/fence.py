@@ -11,7 +11,7 @@ from feedback.clock import epoch_ms
 from feedback.kafka.fencing import Fenced
 from feedback.kafka.memory.broker import NOWHERE, MemoryBroker
 from feedback.kafka.memory.faults import name_refused
-from feedback.kafka.memory.rights import Guarded
+from feedback.kafka.memory.rights import GuardedKind
 from feedback.kafka.outgoing import Outgoing, RecordRefused
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
@@ -98,7 +98,7 @@ class MemoryFence:
         return answers
 
     def _require_right(self) -> None:
-        if not self._broker.rights.may("WRITE", Guarded.TRANSACTIONAL_ID, self._name):
+        if not self._broker.rights.may("WRITE", GuardedKind.TRANSACTIONAL_ID, self._name):
             raise name_refused(self._broker.address, self._name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from feedback.kafka.memory.transaction import MemoryTransaction, TransactionState
-from feedback.kafka.probes import OffsetSpan
+from feedback.kafka.probes import SilentOffsets
 from feedback.records.envelope import Record
 
 
@@ -86,9 +86,9 @@ class MemoryLog:
                 return offset
         return -1
 
-    def silent(self, first: int, after: int) -> list[OffsetSpan]:
+    def silent(self, first: int, after: int) -> list[SilentOffsets]:
         """Return the stretches of offsets that hold no committed records, in order."""
-        found: list[OffsetSpan] = []
+        found: list[SilentOffsets] = []
         for offset in range(first, min(after, self.committed_end)):
             entry = self._entries[offset]
             if entry is None or not entry.is_silent:

@@ -12,12 +12,12 @@ from feedback.kafka.member import ANSWER_S, HAND_OVER_S, PartitionOwner
 from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.group import NOBODY, GroupSeat, GroupWord, MemoryGroup
 from feedback.kafka.memory.positions import READ, MemoryPositions
-from feedback.kafka.memory.rights import Guarded
-from feedback.kafka.values import Away, Partition
+from feedback.kafka.memory.rights import GuardedKind
+from feedback.kafka.values import BrokersAway, Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 # Their order is that of the joining, so the same test gives the same partitions.
 _NUMBERS = count(1)
@@ -193,9 +193,9 @@ class MemoryMember:
         """Whether the group is stable with this member in it."""
         return self._is_stable
 
-    def why_away(self, *, since_s: float) -> Away:
+    def why_away(self, *, since_s: float) -> BrokersAway:
         """Return why no connection was made."""
-        return Away(self._lost_why if self._lost_s >= since_s else "")
+        return BrokersAway(self._lost_why if self._lost_s >= since_s else "")
 
     def assigned(self) -> frozenset[Partition]:
         """Return the partitions that are this member's now."""
@@ -252,14 +252,14 @@ class MemoryMember:
         with self._broker.changed:
             counts, rights = self._broker.counts(topics), self._broker.rights
             # Of a topic that may not be seen nothing is known.
-            seen = [one for one in topics if rights.may("DESCRIBE", Guarded.TOPIC, one)]
+            seen = [one for one in topics if rights.may("DESCRIBE", GuardedKind.TOPIC, one)]
         return {one: counts.get(one, 0) for one in seen}
 
     def topics(self) -> frozenset[str]:
         """Return the names of all topics."""
         return self._asked("topics", lambda: frozenset(self._broker.counts([*self._broker.topics])))
 
-    def _asked(self, call: str, question: Callable[[], Answer]) -> Answer:
+    def _asked(self, call: str, question: Callable[[], AnswerT]) -> AnswerT:
         return self._broker.ask(call, question, limit_s=ANSWER_S)
 
     def broker_version(self) -> str:

@@ -10,7 +10,7 @@ from feedback.kafka.memory.broker import MemoryBroker
 from feedback.kafka.memory.faults import said
 from feedback.kafka.memory.log import MemoryLog
 from feedback.kafka.partition_reader import ReadingPlan
-from feedback.kafka.values import Away, Partition
+from feedback.kafka.values import BrokersAway, Partition
 from feedback.records.envelope import Record
 
 
@@ -90,9 +90,9 @@ class MemoryReader:
         """Return a partition's end."""
         return self._ends.get(partition)
 
-    def why_away(self, *, since_s: float) -> Away:
+    def why_away(self, *, since_s: float) -> BrokersAway:
         """Return why no connection was made."""
-        return Away(self._lost_why if self._lost_s >= since_s else "")
+        return BrokersAway(self._lost_why if self._lost_s >= since_s else "")
 
     def close(self) -> None:
         """Close the connection."""

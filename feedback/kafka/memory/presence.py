@@ -17,7 +17,7 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.memory.faults import said
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 
 class BrokerState(StrEnum):
@@ -83,8 +83,8 @@ class BrokerPresence:
             self._failures[call] += times
 
     def ask(
-        self, call: str, request: Callable[[], Answer], *, limit_s: float, changes: bool = False
-    ) -> Answer:
+        self, call: str, request: Callable[[], AnswerT], *, limit_s: float, changes: bool = False
+    ) -> AnswerT:
         """Carry a request out, and return its answer.
 
         Args:

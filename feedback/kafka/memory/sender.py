@@ -18,7 +18,7 @@ from feedback.kafka.send_errors import (
     TopicForbidden,
     TopicUnknown,
 )
-from feedback.kafka.sending import CLOSED, SendingPlan, require_safe
+from feedback.kafka.sending import CLOSED, SendingPlan, require_safe_topic
 from feedback.records.envelope import Record
 
 HeaderList = list[tuple[str, bytes]]
@@ -72,7 +72,7 @@ class KafkaInMemorySender:
         self._connect(until_s)
         if topic not in self._counts:
             self._counts[topic] = self._partitions(topic, until_s - monotonic_s())
-        require_safe(self._plan.safety, topic, until_s)
+        require_safe_topic(self._plan.safety, topic, until_s)
         self._require_takeable(key, value, headers)
         number = self._partition_of(key, self._counts[topic])
         pending = MemoryPending(

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from onceward.dev.session_plan import GROUP, HANDLERS, JOURNAL
 from onceward.servers.errors import StackError, tail
-from onceward.servers.keeper import Command
+from onceward.servers.keeper import ServerCommand
 from onceward.servers.polling import eventually
 from onceward.servers.ports import HOST, free_port
 from onceward.testing.real.child_plan import VARIABLE, ChildPlan
@@ -66,7 +66,7 @@ class BenchWorker:
         words = (f"{name}={value}" for name, value in given.items())
         run = (sys.executable, "-m", "onceward", "worker", "run")
         self._pid = self._keeper.start(
-            Command(("env", *words, *run), folder=self._keeper.folder, log=self._log)
+            ServerCommand(("env", *words, *run), folder=self._keeper.folder, log=self._log)
         )
         eventually(self._is_ready, timeout_s=START_S, what=f"a worker of {plan.name}")
 

@@ -78,13 +78,13 @@ def environment(given: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def module_of(handler: str | Callable[..., Any]) -> str:
+def handler_module(handler: str | Callable[..., Any]) -> str:
     """Return the module that a child has to import for a handler.
 
     Raises:
         NotCovered: a child cannot.
 
-    >>> module_of("shop.handlers")
+    >>> handler_module("shop.handlers")
     'shop.handlers'
     """
     if isinstance(handler, str):

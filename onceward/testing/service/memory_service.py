@@ -33,8 +33,8 @@ from onceward.testing.real.switch import real_servers
 from onceward.testing.service.leading import (
     Addresses,
     environment,
+    handler_module,
     leading_to,
-    module_of,
     variables,
 )
 from onceward.testing.service.redis_server import RedisInProcess
@@ -84,7 +84,7 @@ class MemoryService:
         if _OPENED:
             raise NotCovered("MemoryService: a process has one at a time")
         given = settings if isinstance(settings, Settings) else load(settings)
-        modules = tuple(dict.fromkeys(map(module_of, handlers))) or given.worker.handlers
+        modules = tuple(dict.fromkeys(map(handler_module, handlers))) or given.worker.handlers
         self._read_again = 0
         self._is_closed = False
         with ExitStack() as ends:

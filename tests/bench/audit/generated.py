@@ -12,8 +12,8 @@ from pathlib import Path
 import duckdb
 
 from spark_audit.findings import Finding
-from spark_audit.stage.chain import Link, Reach
-from spark_audit.stage.manifest import Manifest, Partition, TopicKind
+from spark_audit.stage.chain import ChainLink, RunReach
+from spark_audit.stage.manifest import FrozenPartition, Manifest, TopicKind
 from spark_audit.stage.snapshot import Snapshot
 
 DATE = "2026-01-15"
@@ -177,7 +177,7 @@ def _write(
 def _manifest(ends: list[tuple[str, int, int]]) -> Manifest:
     kinds = {TOPIC: TopicKind.REQUEST}
     places = [
-        Partition(kinds.get(topic, TopicKind.DLQ), topic, number, 0, 0, end, end)
+        FrozenPartition(kinds.get(topic, TopicKind.DLQ), topic, number, 0, 0, end, end)
         for topic, number, end in ends
     ]
     return Manifest(
@@ -191,7 +191,9 @@ def _manifest(ends: list[tuple[str, int, int]]) -> Manifest:
         deadline_s=DEADLINE_MS / 1000,
         partitions=tuple(places),
         links=tuple(
-            Link(topic, number, "", 0, (Reach(1, DATE, 0, end, SINCE_MS + DAY_MS, FROZEN_MS, 0),))
+            ChainLink(
+                topic, number, "", 0, (RunReach(1, DATE, 0, end, SINCE_MS + DAY_MS, FROZEN_MS, 0),)
+            )
             for topic, number, end in ends
         ),
         lettered=(TOPIC,),

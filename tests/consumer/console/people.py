@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from consumer.console.people import ConsoleRole, line_of
+from consumer.console.people import ConsoleRole, person_line
 from feedback.settings.settings import Settings
 from tests.kit.no_authorities import NO_AUTHORITIES
 
@@ -28,7 +28,7 @@ ROLES = {
 @lru_cache
 def lines() -> str:
     """Return the file of all of them; each has the same password."""
-    return "".join(f"{line_of(name, roles, PASSWORD)}\n" for name, roles in ROLES.items())
+    return "".join(f"{person_line(name, roles, PASSWORD)}\n" for name, roles in ROLES.items())
 
 
 def with_people(settings: Settings, folder: Path, **section: Any) -> Settings:

@@ -16,8 +16,8 @@ from sqlalchemy import NullPool, create_engine, text
 
 from consumer.console import app as app_module
 from consumer.console.redrives import BackgroundRedrives
-from consumer.dlq.redrive.redrive_session import Ending
-from consumer.journal.searching import Search
+from consumer.dlq.redrive.redrive_session import RedriveEnding
+from consumer.journal.searching import JournalSearch
 from feedback.settings.settings import Settings, load
 from feedback.sql import keeping
 from feedback.sql.keeping import KEPT
@@ -126,13 +126,13 @@ def test_an_act_asks_no_connection_that_a_look_has_left(
 def test_a_redrive_in_its_thread_asks_no_connection_that_a_look_has_left(
     settings: Settings,
 ) -> None:
-    def work(how: Any) -> Ending:
-        with closing(Search.from_settings(settings)) as search:
+    def work(how: Any) -> RedriveEnding:
+        with closing(JournalSearch.from_settings(settings)) as search:
             search.actions(most=1)
         raise ZeroDivisionError
 
     with KEPT.keeping():
-        with closing(Search.from_settings(settings)) as search:
+        with closing(JournalSearch.from_settings(settings)) as search:
             search.actions(most=1)
         left = ours(settings)
         assert left

@@ -9,7 +9,7 @@ import pytest
 from consumer.console.letter_board import LetterBoard
 from consumer.console.letter_choice import EVERYTHING, LetterChoice
 from consumer.console.letter_index import LetterIndex, LetterView
-from consumer.dlq.dates import Stretch
+from consumer.dlq.dates import DateRange
 from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
 from feedback.clock import monotonic_s
 from feedback.settings.settings import Settings, load
@@ -93,9 +93,9 @@ def test_a_view_is_kept_for_its_own_choice_and_the_newest_of_them(
         monkeypatch.setattr(f"consumer.console.letter_board.{name}", value)
     board = LetterBoard(load(make_box("work").stage.config()))
     since, until, of_topic = (
-        LetterChoice(stretch=Stretch(1)),
-        LetterChoice(stretch=Stretch(None, 1)),
-        LetterChoice((("topic", "pay"),), Stretch(1)),
+        LetterChoice(stretch=DateRange(1)),
+        LetterChoice(stretch=DateRange(None, 1)),
+        LetterChoice((("topic", "pay"),), DateRange(1)),
     )
     for choice in (EVERYTHING, since, until, since, EVERYTHING, of_topic, of_topic, since, until):
         assert board.look(choice).why == ""
@@ -120,7 +120,7 @@ def test_what_a_page_shows_is_looked_up_where_a_person_opens_it_and_letters_have
         return NOTHING_LATER
 
     monkeypatch.setattr("consumer.console.letter_board.asked_anew", noted)
-    since = LetterChoice(stretch=Stretch(1))
+    since = LetterChoice(stretch=DateRange(1))
 
     def shown() -> int:
         nonlocal nights

@@ -7,8 +7,8 @@ import pytest
 
 from consumer.console.letter_choice import LetterChoice
 from consumer.console.letter_index import LetterIndex, LetterView
-from consumer.dlq.dates import WHENEVER, Stretch
-from consumer.dlq.filter import Filter
+from consumer.dlq.dates import WHENEVER, DateRange
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter import Dialect, Failure, Letter, Original
 from consumer.dlq.letter_reader import LetterPage
 from consumer.dlq.letter_state import LetterStanding, LetterState
@@ -117,7 +117,7 @@ class Table:
         self.box = box
         self.index = LetterIndex("g")
 
-    def view(self, stretch: Stretch = WHENEVER, **chosen: str) -> LetterView:
+    def view(self, stretch: DateRange = WHENEVER, **chosen: str) -> LetterView:
         """Return the letters after a refresh."""
         self.index.refresh(self.box, self.box)
         choice = LetterChoice(tuple(chosen.items()), stretch)
@@ -129,7 +129,7 @@ class Table:
         self.view()
         return "".join(one.request_id for one in self.box.asked)
 
-    def names(self, stretch: Stretch = WHENEVER, **chosen: str) -> list[str]:
+    def names(self, stretch: DateRange = WHENEVER, **chosen: str) -> list[str]:
         """Return the ids that are listed."""
         return sorted(one.request_id for one in self.view(stretch, **chosen).newest)
 
@@ -323,7 +323,7 @@ def test_an_exception_is_chosen_as_a_redrive_chooses_it(table: Table) -> None:
     for number, name in enumerate(classes):
         table.box.put(f"request-{number}", exception_class=name)
     for asked in ("TimeoutError", "bank.TimeoutError", "api.TimeoutError", "%Error"):
-        chosen = Filter(classes=frozenset({asked}))
+        chosen = LetterFilter(classes=frozenset({asked}))
         taken = sum(chosen.takes(one) for one in table.box.letters)
         assert table.view(exception=asked).shown == taken, asked
     assert table.view(exception="TimeoutError").shown == 3
@@ -351,11 +351,11 @@ def test_a_stretch_takes_its_first_moment_and_not_its_last_as_a_redrive_does(tab
     for at in times:
         table.box.put(f"at {at}", failed_at=at)
     ends = (None, *times, AT + 90_001)
-    for stretch in (Stretch(since, until) for since in ends for until in ends):
-        chosen = Filter(since_ms=stretch.since_ms, until_ms=stretch.until_ms)
+    for stretch in (DateRange(since, until) for since in ends for until in ends):
+        chosen = LetterFilter(since_ms=stretch.since_ms, until_ms=stretch.until_ms)
         taken = sorted(one.request_id for one in table.box.letters if chosen.takes(one))
         assert table.names(stretch) == taken, stretch
-    assert table.names(Stretch(AT, AT + 90_000)) == [f"at {AT}", f"at {AT + 1}"]
+    assert table.names(DateRange(AT, AT + 90_000)) == [f"at {AT}", f"at {AT + 1}"]
 
 
 def test_all_that_is_counted_is_of_the_stretch_and_of_the_conditions(table: Table) -> None:
@@ -363,20 +363,22 @@ def test_all_that_is_counted_is_of_the_stretch_and_of_the_conditions(table: Tabl
     for number, reason in enumerate(("BANK", "BANK", "SHOP", "BANK")):
         box.put(f"request-{number}", reason=reason, failed_at=AT + 60_000 * number)
     box.states = {"request-0": LetterState.REPAIRED, "request-1": LetterState.REPAIRED}
-    late = Stretch(AT + 60_000, AT + 240_000)
+    late = DateRange(AT + 60_000, AT + 240_000)
     view = table.view(late)
     assert (view.states, view.shown) == ({"open": 2, "repaired": 1}, 2)
     assert view.groups["reason"] == [("BANK", 1), ("SHOP", 1)]
     assert (view.oldest_ms, view.newest_ms) == (AT + 120_000, AT + 180_000)
     assert sum(one.letters for one in view.bars) == 2
     assert table.names(late, reason="BANK") == ["request-3"]
-    assert table.view(Stretch(AT + 240_000)).bars == []
+    assert table.view(DateRange(AT + 240_000)).bars == []
 
 
 @pytest.mark.parametrize(
-    "stretch", [Stretch(AT), Stretch(None, AT), Stretch(AT, AT + 1)], ids=["since", "until", "both"]
+    "stretch",
+    [DateRange(AT), DateRange(None, AT), DateRange(AT, AT + 1)],
+    ids=["since", "until", "both"],
 )
-def test_letters_of_a_stretch_are_found_by_their_time(table: Table, stretch: Stretch) -> None:
+def test_letters_of_a_stretch_are_found_by_their_time(table: Table, stretch: DateRange) -> None:
     asked: list[str] = []
     table.box.put("a")
     table.view()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from consumer.console.audit_days import AuditDay
-from consumer.console.facts import Known
+from consumer.console.facts import ReadFact
 from consumer.console.letter_board import OpenLetters
 from consumer.console.needs import Overview, needs_of
 from consumer.console.owed import OwedLate
@@ -26,27 +26,27 @@ def worker(state: WorkerState = WorkerState.LIVES, **facts: Any) -> WorkerRow:
     return WorkerRow("w-1", "h", state, AT, lease_left_s=3.0, heartbeat=heartbeat, **facts)
 
 
-def found(*rows: WorkerRow, away: str | None = None) -> Known[WorkersFound]:
+def found(*rows: WorkerRow, away: str | None = None) -> ReadFact[WorkersFound]:
     """Return workers."""
-    return Known(WorkersFound([*rows], away, is_cut=False))
+    return ReadFact(WorkersFound([*rows], away, is_cut=False))
 
 
-def board(shown: int = 0) -> Known[OpenLetters]:
+def board(shown: int = 0) -> ReadFact[OpenLetters]:
     """Return dead letters."""
-    return Known(OpenLetters(shown, [], AT))
+    return ReadFact(OpenLetters(shown, [], AT))
 
 
-def days(*verdicts: str) -> Known[list[AuditDay]]:
+def days(*verdicts: str) -> ReadFact[list[AuditDay]]:
     """Return days, today first."""
-    return Known([AuditDay(f"day-{at}", one) for at, one in enumerate(verdicts)])
+    return ReadFact([AuditDay(f"day-{at}", one) for at, one in enumerate(verdicts)])
 
 
 WELL = Overview(
     workers=found(worker()),
-    doubts=Known((0, NOTHING_UNSWEPT)),
+    doubts=ReadFact((0, NOTHING_UNSWEPT)),
     letters=board(),
-    owed=Known([]),
-    pauses=Known([]),
+    owed=ReadFact([]),
+    pauses=ReadFact([]),
     days=days("none", "good", "good"),
 )
 UNSWEPT = [UnsweptClaims("w-2", 4, AT)]
@@ -56,7 +56,7 @@ def test_where_nothing_needs_a_person_and_all_is_known_all_is_well() -> None:
     assert needs_of(WELL) == []
     assert needs_of(replace(WELL, days=days(*["none"] * 35))) == []
     assert needs_of(replace(WELL, workers=found(worker(WorkerState.DRAINS)))) == []
-    assert needs_of(replace(WELL, doubts=Known((0, UnsweptFound(UNSWEPT, living=1))))) == []
+    assert needs_of(replace(WELL, doubts=ReadFact((0, UnsweptFound(UNSWEPT, living=1))))) == []
 
 
 @pytest.mark.parametrize(
@@ -72,17 +72,17 @@ def test_where_nothing_needs_a_person_and_all_is_known_all_is_well() -> None:
         ({"workers": found(worker(WorkerState.NO_HEARTBEAT))}, "w-1: no heartbeat"),
         ({"workers": found(worker(), worker(WorkerState.LEASE_OVER))}, "w-1: lease over"),
         ({"workers": found(worker(paused={"pay": "guard"}))}, "w-1 has paused pay"),
-        ({"doubts": Known((1, NOTHING_UNSWEPT))}, "1 doubt waits for a decision"),
+        ({"doubts": ReadFact((1, NOTHING_UNSWEPT))}, "1 doubt waits for a decision"),
         (
-            {"doubts": Known((0, UnsweptFound(UNSWEPT, living=0)))},
+            {"doubts": ReadFact((0, UnsweptFound(UNSWEPT, living=0)))},
             "4 requests of dead workers may become doubts",
         ),
         ({"letters": board(2)}, "2 dead letters need a decision"),
         (
-            {"owed": Known([OwedLate("dead letter", "pay", 3, 90_000)])},
+            {"owed": ReadFact([OwedLate("dead letter", "pay", 3, 90_000)])},
             "3 requests of pay wait for the dead letter since 1 min",
         ),
-        ({"pauses": Known([PauseRow("pay", "bank", AT, "ann")])}, "pay is paused by ann: bank"),
+        ({"pauses": ReadFact([PauseRow("pay", "bank", AT, "ann")])}, "pay is paused by ann: bank"),
         ({"days": days("none", "bad", "good")}, "the audit of day-1 is bad"),
         ({"days": days("none", "none", "none", "good")}, "no audit was made since that of day-3"),
     ],
@@ -95,14 +95,14 @@ def test_each_task_is_named(changes: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize("name", ["workers", "doubts", "letters", "owed", "pauses", "days"])
 def test_all_is_not_well_where_a_fact_is_not_known(name: str) -> None:
-    away: Any = {name: Known(None, "Redis is away")}
+    away: Any = {name: ReadFact(None, "Redis is away")}
     (need,) = needs_of(replace(WELL, **away))
     assert "not known: Redis is away" in need.said
     assert not need.is_known
 
 
 def test_all_is_not_well_where_letters_of_another_system_are_not_known() -> None:
-    (need,) = needs_of(replace(WELL, others={"a/b": Known(None, "Kafka is away")}))
+    (need,) = needs_of(replace(WELL, others={"a/b": ReadFact(None, "Kafka is away")}))
     assert need.said == "dead letters in a/b are not known: Kafka is away"
     assert (need.page, need.is_known) == ("letters?dlq=a%2Fb", False)
 
@@ -114,10 +114,13 @@ def test_all_is_not_well_where_letters_of_another_system_are_not_known() -> None
             found(worker(), worker(WorkerState.DEAD, held=None)),
             "the claims of 1 dead worker were not counted",
         ),
-        (Known(WorkersFound([worker()], None, is_cut=True)), "there are more workers than the 1"),
+        (
+            ReadFact(WorkersFound([worker()], None, is_cut=True)),
+            "there are more workers than the 1",
+        ),
     ],
 )
-def test_what_was_not_counted_is_not_nothing(workers: Known[WorkersFound], said: str) -> None:
+def test_what_was_not_counted_is_not_nothing(workers: ReadFact[WorkersFound], said: str) -> None:
     (need,) = needs_of(replace(WELL, workers=workers))
     assert need.said.startswith(said) and not need.is_known
 

@@ -16,8 +16,8 @@ import pytest
 
 from consumer.console import oidc
 from consumer.console.app import app
-from consumer.console.entrance import require_safe
-from consumer.console.people import ConsoleRole, line_of
+from consumer.console.entrance import require_safe_address
+from consumer.console.people import ConsoleRole, person_line
 from feedback.errors import NotAvailable, SettingsError
 from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import load
@@ -41,7 +41,7 @@ def at() -> Iterator[Provider]:
 def visit(opened: Open, at: Provider, tmp_path: Path) -> Iterator[Visit]:
     """Return a function that opens a console which knows the provider, and a browser before it."""
     users, secret = tmp_path / "people", tmp_path / "secret"
-    users.write_text(f"{lines()}{line_of(VERA, [ConsoleRole.OPERATOR], None)}\n")
+    users.write_text(f"{lines()}{person_line(VERA, [ConsoleRole.OPERATOR], None)}\n")
     secret.write_text(f"{CLIENT_SECRET}\n")
     with ExitStack() as stack:
 
@@ -238,7 +238,9 @@ def test_the_way_back_goes_to_the_address_that_browsers_know(visit: Visit) -> No
 @pytest.mark.parametrize("section", [{}, {"users_file": "people"}, {"oidc_client_id": "c"}])
 def test_a_provider_needs_people_and_a_name_of_the_console(section: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="oidc_client_id, and users_file"):
-        require_safe(ConsoleSection(oidc_issuer="https://a.example", **section), "127.0.0.1")
+        require_safe_address(
+            ConsoleSection(oidc_issuer="https://a.example", **section), "127.0.0.1"
+        )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-from consumer.console.people import ConsoleRole, line_of
+from consumer.console.people import ConsoleRole, person_line
 from feedback.settings.settings import load
 from onceward.servers.ports import free_port
 from tests.consumer.console.conftest import Open
@@ -101,7 +101,7 @@ def test_people_log_in_at_a_real_provider_cancel_come_back_and_log_out(
     opened: Open, folder: Path, tmp_path: Path
 ) -> None:
     users, secret, port = tmp_path / "people", tmp_path / "secret", free_port()
-    users.write_text(lines() + "".join(f"{line_of(*one, None)}\n" for one in ROLES.items()))
+    users.write_text(lines() + "".join(f"{person_line(*one, None)}\n" for one in ROLES.items()))
     secret.write_text(f"{CLIENT_SECRET}\n")
     section = {
         "users_file": str(users),

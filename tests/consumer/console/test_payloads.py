@@ -9,7 +9,7 @@ import pytest
 from consumer.journal.actions import ActionKind
 from consumer.journal.lookup import Lookup
 from consumer.journal.pauses import Pauses
-from consumer.journal.searching import Search
+from consumer.journal.searching import JournalSearch
 from feedback.settings.settings import load
 from tests.consumer.console.conftest import Open
 from tests.consumer.console.people import Browser, logged_in, with_people
@@ -84,7 +84,7 @@ def test_a_topic_goes_on_by_a_person_who_is_named(
     assert answers == [303, 409]
     with closing(Pauses.from_settings(settings)) as pauses:
         assert pauses.paused() == []
-    with closing(Search.from_settings(settings)) as search:
+    with closing(JournalSearch.from_settings(settings)) as search:
         found = search.actions(most=9).actions
     assert [(one.action, one.by, one.reason) for one in found] == [
         (ActionKind.RESUME_TOPIC, "olga", topic),

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from consumer.console import entrance
 from consumer.console.commands import cli
-from consumer.console.entrance import require_safe
-from consumer.console.people import LONGEST_NAME, ConsoleRole, People, line_of, people_of
+from consumer.console.entrance import require_safe_address
+from consumer.console.people import LONGEST_NAME, ConsoleRole, People, people_of, person_line
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.settings.sections import ConsoleSection
@@ -127,7 +127,7 @@ def test_a_login_ends_with_its_time_its_password_and_its_person(
     if change == "removed":
         (tmp_path / "people").write_text(rest)
     elif change == "password":
-        (tmp_path / "people").write_text(rest + line_of("vera", (), "another"))
+        (tmp_path / "people").write_text(rest + person_line("vera", (), "another"))
     else:
         monkeypatch.setattr(entrance, "epoch_ms", lambda: epoch_ms() + 3_601_000)
     assert browser.http.get("/audit").status_code == 303
@@ -209,10 +209,10 @@ def test_it_listens_elsewhere_with_people_and_tls_alone(
     section: dict[str, Any], host: str, said: str
 ) -> None:
     if not said:
-        require_safe(ConsoleSection(**section), host)
+        require_safe_address(ConsoleSection(**section), host)
         return
     with pytest.raises(SettingsError, match=said):
-        require_safe(ConsoleSection(**section), host)
+        require_safe_address(ConsoleSection(**section), host)
 
 
 @pytest.mark.parametrize("url", ["http://a.example", "https://", "https://a@b", "https://a/b", "a"])
@@ -239,7 +239,7 @@ def test_a_file_that_says_something_else_is_refused_and_its_line_named(
 @pytest.mark.parametrize("name", ["", "a b", "#ann", "a\x1b", "a\u2028b", "x" * (LONGEST_NAME + 1)])
 def test_a_name_is_one_word(name: str) -> None:
     with pytest.raises(SettingsError, match="a name has"):
-        line_of(name, (), None)
+        person_line(name, (), None)
 
 
 def test_the_command_prints_a_line_that_the_console_takes(

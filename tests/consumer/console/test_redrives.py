@@ -15,7 +15,7 @@ from sqlalchemy import NullPool, create_engine, insert, update
 
 from consumer.console.previews import DISCARD, REDRIVE
 from consumer.dlq.discard_command import discard_letters
-from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.redrive_session import resume
 from consumer.journal.redrive.redrive_row import DONE, RUNNING
 from consumer.journal.tables import request
@@ -325,7 +325,7 @@ def test_a_console_that_ends_leaves_a_redrive_that_the_command_goes_on_with(
     assert (planted.redrive().owner is None) == (end == "asked")
     assert planted.redrive().state == RUNNING
     assert 0 < sum(planted.sent(redrive_id).values()) < LETTERS
-    ending = resume(planted.settings, redrive_id, by="otto", because=None, how=How())
+    ending = resume(planted.settings, redrive_id, by="otto", because=None, pace=RedrivePace())
     assert ending.state == DONE
     assert set(planted.sent(redrive_id).values()) == {1}
     assert len(planted.sent(redrive_id)) == LETTERS

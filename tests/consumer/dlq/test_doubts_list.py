@@ -13,7 +13,7 @@ from consumer.dlq.doubts_list import (
     resolve_commands,
 )
 from consumer.dlq.doubts_page import doubts_page
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.journal.records import JournalState, Row
 from tests.consumer.dlq.samples import FAILED_AT
 from tests.consumer.dlq.test_pages import drawn
@@ -43,18 +43,18 @@ ROWS = [
 @pytest.mark.parametrize(
     ("chosen", "names"),
     [
-        (Filter(), ["b", "c", "a"]),
-        (Filter(reasons=frozenset({"WORKER_DIED"})), ["c", "a"]),
-        (Filter(codes=frozenset({"TIME_LIMIT"})), ["b"]),
-        (Filter(topics=frozenset({"refunds"})), ["c"]),
-        (Filter(key="card-1"), ["c", "a"]),
-        (Filter(since_ms=FAILED_AT + 1, until_ms=FAILED_AT + 5), ["c"]),
-        (Filter(text="NO ANSWER"), ["c"]),
-        (Filter(ids=frozenset({"a"})), ["a"]),
+        (LetterFilter(), ["b", "c", "a"]),
+        (LetterFilter(reasons=frozenset({"WORKER_DIED"})), ["c", "a"]),
+        (LetterFilter(codes=frozenset({"TIME_LIMIT"})), ["b"]),
+        (LetterFilter(topics=frozenset({"refunds"})), ["c"]),
+        (LetterFilter(key="card-1"), ["c", "a"]),
+        (LetterFilter(since_ms=FAILED_AT + 1, until_ms=FAILED_AT + 5), ["c"]),
+        (LetterFilter(text="NO ANSWER"), ["c"]),
+        (LetterFilter(ids=frozenset({"a"})), ["a"]),
     ],
 )
 def test_a_filter_of_letters_chooses_doubts_the_newest_first(
-    chosen: Filter, names: list[str]
+    chosen: LetterFilter, names: list[str]
 ) -> None:
     found = found_doubts(ROWS, chosen, limit=10)
     assert [one.request_id for one in found.newest] == names
@@ -62,7 +62,7 @@ def test_a_filter_of_letters_chooses_doubts_the_newest_first(
 
 
 def test_all_are_counted_and_the_newest_are_listed() -> None:
-    found = found_doubts(ROWS, Filter(), limit=1)
+    found = found_doubts(ROWS, LetterFilter(), limit=1)
     listed, last = (json.loads(line) for line in doubts_json(found, config=None))
     assert (listed["request_id"], listed["code"], listed["state"]) == (
         "b",
@@ -77,14 +77,14 @@ def test_all_are_counted_and_the_newest_are_listed() -> None:
     assert last["summary"]["codes"] == {"WORKER_DIED": 2, "TIME_LIMIT": 1}
     text = "\n".join(drawn(doubts_page(found), width=100))
     assert text.startswith("3 open doubts, ") and "2 older ones are not listed" in text
-    nothing = found_doubts([], Filter(), limit=1)
+    nothing = found_doubts([], LetterFilter(), limit=1)
     assert drawn(doubts_page(nothing), width=100) == ["0 open doubts"]
     assert list(doubt_lines(nothing, config=None)) == []
 
 
 def test_a_doubt_stands_there_with_the_commands_that_end_it() -> None:
     (_, facts, message, *commands) = doubt_lines(
-        found_doubts([doubt("-n;`x`", message=HOSTILE)], Filter(), limit=1), config="a b.toml"
+        found_doubts([doubt("-n;`x`", message=HOSTILE)], LetterFilter(), limit=1), config="a b.toml"
     )
     for part in ("2023-11-14 22:13:25Z", "payments", "key card-1", "WORKER_DIED"):
         assert part in facts

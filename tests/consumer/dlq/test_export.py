@@ -9,20 +9,20 @@ import duckdb
 import pytest
 
 from consumer.dlq import exporting
-from consumer.dlq.exporting import COLUMNS, export, row_of
+from consumer.dlq.exporting import COLUMNS, export, letter_columns
 from consumer.dlq.letter_state import UNSETTLED, LetterState
-from consumer.dlq.listing import Judged
+from consumer.dlq.listing import JudgedLetter
 from feedback.errors import KafkaUnavailable, NotAvailable, SettingsError
 from tests.consumer.dlq.samples import FAILED_AT, letter, record
 from tests.kit.file_rights import everything_allowed, rights
 
-Pages = Iterator[list[Judged]]
+Pages = Iterator[list[JudgedLetter]]
 
 
 def pages(count: int, *, size: int = 100) -> Pages:
     for begin in range(0, count, size):
         yield [
-            Judged(letter(f"r{number:05d}"), LetterState.OPEN)
+            JudgedLetter(letter(f"r{number:05d}"), LetterState.OPEN)
             for number in range(begin, min(begin + size, count))
         ]
 
@@ -33,11 +33,11 @@ def cut_off() -> Pages:
 
 
 def test_a_row_has_every_column_and_bytes_that_are_no_text_are_in_base64() -> None:
-    bare = row_of(letter(), LetterState.OPEN)
+    bare = letter_columns(letter(), LetterState.OPEN)
     assert list(bare) == list(COLUMNS)
     assert (bare["value"], bare["value_encoding"]) == ('{"amount": 5}', "utf-8")
     assert json.loads(bare["headers"])[0] == {"name": "onceward-request-id", "value": "a"}
-    odd = row_of(
+    odd = letter_columns(
         letter(of={"key": None, "value": b"\xff", "timestamp_ms": 2**62}, DLQ_FAILED_AT="9" * 18),
         LetterState.UNKNOWN,
     )
@@ -50,7 +50,7 @@ def test_a_row_has_every_column_and_bytes_that_are_no_text_are_in_base64() -> No
 def test_letters_that_are_meant_are_written_with_their_types(name: str, tmp_path: Path) -> None:
     target = tmp_path / name
     target.write_text("an older export")
-    settled = [Judged(letter("done"), LetterState.REPAIRED)]
+    settled = [JudgedLetter(letter("done"), LetterState.REPAIRED)]
     given = iter([*pages(250), settled])
     assert export(given, str(target), shown=UNSETTLED) == 250
     read = "read_parquet" if name.endswith("parquet") else "read_json"
@@ -66,7 +66,7 @@ def test_letters_that_are_meant_are_written_with_their_types(name: str, tmp_path
 def test_an_export_is_its_owners_alone_from_its_first_byte(name: str, tmp_path: Path) -> None:
     seen: list[int] = []
 
-    def watched() -> Iterator[list[Judged]]:
+    def watched() -> Iterator[list[JudgedLetter]]:
         for page in pages(3):
             yield page
             seen.extend(rights(one) for one in tmp_path.iterdir())
@@ -117,7 +117,8 @@ def test_rows_are_written_before_they_are_too_many_or_too_large(
     monkeypatch.setattr(exporting, "GROUP_ROWS", 100)
     monkeypatch.setattr(exporting, "GROUP_BYTES", 200_000)
     large = [
-        Judged(letter(f"l{n}", of={"value": b"x" * 150_000}), LetterState.OPEN) for n in range(4)
+        JudgedLetter(letter(f"l{n}", of={"value": b"x" * 150_000}), LetterState.OPEN)
+        for n in range(4)
     ]
     target = tmp_path / "letters.parquet"
     assert export(iter([*pages(250), large]), str(target), shown=UNSETTLED) == 254
@@ -130,5 +131,5 @@ def test_rows_are_written_before_they_are_too_many_or_too_large(
 def test_a_letter_of_nobody_can_be_exported() -> None:
     from consumer.dlq.dialects.letter_headers import letter_of
 
-    row = row_of(letter_of(record([], key=None, value=None)), LetterState.UNKNOWN)
+    row = letter_columns(letter_of(record([], key=None, value=None)), LetterState.UNKNOWN)
     assert (row["dialect"], row["topic"], row["value"]) == ("none", None, None)

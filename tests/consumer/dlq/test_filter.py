@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter_state import LetterState
 from tests.consumer.dlq.samples import FAILED_AT, letter
 
-WHOLE = Filter(
+WHOLE = LetterFilter(
     ids=frozenset({"a", "b"}),
     reasons=frozenset({"HANDLER_ERROR"}),
     codes=frozenset({"HANDLER_ERROR"}),
@@ -45,20 +45,20 @@ def test_every_condition_must_be_met() -> None:
 
 @pytest.mark.parametrize("name", ["OSError", "builtins.OSError"])
 def test_a_class_is_named_whole_or_by_its_last_part(name: str) -> None:
-    assert Filter(classes=frozenset({name})).takes(letter())
+    assert LetterFilter(classes=frozenset({name})).takes(letter())
 
 
 def test_an_empty_filter_takes_everything() -> None:
-    assert Filter().takes(letter())
-    assert Filter().words() == "all"
+    assert LetterFilter().takes(letter())
+    assert LetterFilter().words() == "all"
 
 
 def test_a_filter_comes_back_from_its_json() -> None:
-    assert Filter.from_json(WHOLE.to_json()) == WHOLE
-    assert Filter.from_json(Filter().to_json()) == Filter()
+    assert LetterFilter.from_json(WHOLE.to_json()) == WHOLE
+    assert LetterFilter.from_json(LetterFilter().to_json()) == LetterFilter()
 
 
 @pytest.mark.parametrize("text", ['{"colour": "red"}', "{", '{"states": ["dead"]}'])
 def test_what_is_no_filter_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        Filter.from_json(text)
+        LetterFilter.from_json(text)

@@ -10,7 +10,7 @@ from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_page import console_for, list_page
 from consumer.dlq.report import RequestReport
 from consumer.dlq.show_page import VALUE_LIMIT, WIDE, show_page
-from consumer.dlq.tally import MOST_NAMES, Tally
+from consumer.dlq.tally import MOST_NAMES, LetterTally
 from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
 from feedback.status import State
@@ -82,7 +82,7 @@ def test_a_value_is_hidden_or_cut_as_it_is_asked_for() -> None:
 
 
 def test_a_list_names_the_most_frequent_and_counts_the_rest() -> None:
-    tally = Tally(limit=3)
+    tally = LetterTally(limit=3)
     for number in range(MOST_NAMES // 50):
         tally.add(letter(f"r{number}", DLQ_REASON=f"REASON_{number:02d}"), LetterState.OPEN)
     lines = drawn(list_page(tally, width=160, now=FAILED_AT), width=160)
@@ -94,7 +94,7 @@ def test_a_list_names_the_most_frequent_and_counts_the_rest() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140, 240])
 def test_each_width_has_all_of_a_letter_but_the_end_of_its_message(width: int) -> None:
-    tally = Tally(limit=3)
+    tally = LetterTally(limit=3)
     name = "0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11"
     long = "the bank is on fire " * 30
     tally.add(letter(name, DLQ_EXCEPTION_MESSAGE=long), LetterState.IN_DOUBT)
@@ -110,7 +110,7 @@ def test_each_width_has_all_of_a_letter_but_the_end_of_its_message(width: int) -
 
 
 def test_a_long_id_is_whole_and_long_names_leave_room_for_the_message() -> None:
-    tally = Tally(limit=3)
+    tally = LetterTally(limit=3)
     hostile = "x" * 200 + "\x1b[2J"
     one = letter("i" * 128, DLQ_REASON=hostile, ORIGINAL_TOPIC=hostile)
     tally.add(one, LetterState.OPEN)

@@ -3,14 +3,14 @@
 from consumer.dlq import tally
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.listing import SeenLetters
-from consumer.dlq.tally import NONE, OTHERS, Bar, Histogram, Names, Tally
+from consumer.dlq.tally import NONE, OTHERS, Histogram, HistogramBar, LetterTally, NameCounts
 from tests.consumer.dlq.samples import FAILED_AT, foreign, letter
 
 MINUTE_MS = 60_000
 
 
 def test_letters_are_counted_and_the_newest_are_kept_without_their_stacks() -> None:
-    counted = Tally(limit=2)
+    counted = LetterTally(limit=2)
     for number in range(4):
         one = letter(
             f"r{number}", DLQ_FAILED_AT=str(FAILED_AT + number), DLQ_REASON=f"R{number % 2}"
@@ -26,7 +26,7 @@ def test_letters_are_counted_and_the_newest_are_kept_without_their_stacks() -> N
 
 
 def test_messages_that_differ_in_ids_and_numbers_are_counted_together() -> None:
-    counted = Tally(limit=0)
+    counted = LetterTally(limit=0)
     for number in (7, 12):
         said = f"charge {number} of 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a{number:02}: busy"
         counted.add(letter(DLQ_EXCEPTION_MESSAGE=said), LetterState.OPEN)
@@ -35,13 +35,13 @@ def test_messages_that_differ_in_ids_and_numbers_are_counted_together() -> None:
 
 
 def test_nothing_is_kept_where_no_list_is_wanted() -> None:
-    counted = Tally(limit=0)
+    counted = LetterTally(limit=0)
     counted.add(letter(), LetterState.OPEN)
     assert counted.newest() == [] and counted.shown == 1
 
 
 def test_too_many_names_are_counted_together(monkeypatch: object) -> None:
-    names = Names()
+    names = NameCounts()
     for number in range(tally.MOST_NAMES + 500):
         names.add(f"name-{number}")
     names.add(None)
@@ -66,9 +66,9 @@ def test_steps_without_any_are_shown_between() -> None:
     times.add(0)
     times.add(2 * MINUTE_MS)
     assert times.bars(24) == [
-        Bar(0, MINUTE_MS, 1),
-        Bar(MINUTE_MS, MINUTE_MS, 0),
-        Bar(2 * MINUTE_MS, MINUTE_MS, 1),
+        HistogramBar(0, MINUTE_MS, 1),
+        HistogramBar(MINUTE_MS, MINUTE_MS, 0),
+        HistogramBar(2 * MINUTE_MS, MINUTE_MS, 1),
     ]
 
 

@@ -9,7 +9,7 @@ from consumer.handlers.delivery import (
     mismatch,
     mismatch_of_refused,
     receive,
-    refused,
+    refused_delivery,
 )
 from consumer.loop import mapping
 from feedback.records.envelope import Record
@@ -133,7 +133,7 @@ def test_a_refused_record_whose_id_is_taken_moves_to_its_coordinates() -> None:
 
 
 def test_what_the_journal_cannot_hold_is_refused_under_its_coordinates() -> None:
-    found = refused(delivery("mine"), "INVALID_MESSAGE", "NUL in text")
+    found = refused_delivery(delivery("mine"), "INVALID_MESSAGE", "NUL in text")
     assert found.request_id == f"payments-3-17-{TIMESTAMP_MS}"
     assert (found.code, found.message) == ("INVALID_MESSAGE", "NUL in text")
     assert VALUE.decode() not in found.message

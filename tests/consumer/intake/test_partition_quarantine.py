@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.partition_quarantine import QUIET_S, RETRY_S, SetAside
+from feedback.kafka.partition_quarantine import QUIET_S, RETRY_S, PartitionQuarantine
 from feedback.logs import event_of
 
 Events = Callable[[], list[str]]
@@ -23,7 +23,7 @@ def events(caplog: pytest.LogCaptureFixture) -> Events:
 
 
 def test_what_fails_again_and_again_is_told_of_once(events: Events) -> None:
-    aside = SetAside()
+    aside = PartitionQuarantine()
     for now_s in (0.0, RETRY_S, 2 * RETRY_S):
         assert aside.due(now_s) == ([ONE] if now_s else [])
         aside.fail([ONE], NOT_OURS, now_s=now_s)
@@ -32,7 +32,7 @@ def test_what_fails_again_and_again_is_told_of_once(events: Events) -> None:
 
 
 def test_what_brings_records_again_is_back(events: Events) -> None:
-    aside = SetAside()
+    aside = PartitionQuarantine()
     aside.fail([ONE, OTHER], NOT_OURS, now_s=0.0)
     assert aside.due(RETRY_S - 0.1) == []
     assert aside.due(RETRY_S) == [ONE, OTHER]
@@ -43,7 +43,7 @@ def test_what_brings_records_again_is_back(events: Events) -> None:
 
 
 def test_what_is_quiet_for_a_while_is_back_without_records(events: Events) -> None:
-    aside = SetAside()
+    aside = PartitionQuarantine()
     aside.fail([ONE], NOT_OURS, now_s=0.0)
     aside.due(RETRY_S)
     aside.note_polled([], now_s=RETRY_S + QUIET_S - 0.1)
@@ -53,7 +53,7 @@ def test_what_is_quiet_for_a_while_is_back_without_records(events: Events) -> No
 
 
 def test_what_another_member_has_by_now_is_forgotten() -> None:
-    aside = SetAside()
+    aside = PartitionQuarantine()
     aside.fail([ONE, OTHER], NOT_OURS, now_s=0.0)
     aside.keep([OTHER])
     assert list(aside.out) == [OTHER]

@@ -8,8 +8,8 @@ from sqlalchemy import Table
 from consumer.journal import Journal, JournalState, Work, appended
 from consumer.journal.appended import AppendMark
 from consumer.journal.lookup import Lookup
-from consumer.journal.redrive.redrive_rule import Candidate
-from consumer.journal.redrive.resolving import Decisions
+from consumer.journal.redrive.redrive_rule import RedriveCandidate
+from consumer.journal.redrive.resolving import PersonDecisions
 from consumer.journal.tables import action, run
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, new_id
@@ -41,8 +41,8 @@ def test_a_run_that_follows_and_the_decision_of_a_person_are_told(
     claimed = lookup.append_mark()
     sha256 = claim(decided).payload_sha256
     for one in (group, "another"):
-        decisions = Decisions(database.url, group=one)
-        wanted = [Candidate(decided if one == group else new_id(), None, sha256, 0)]
+        decisions = PersonDecisions(database.url, group=one)
+        wanted = [RedriveCandidate(decided if one == group else new_id(), None, sha256, 0)]
         assert decisions.discard(wanted, by="ann", reason="a test") == [None]
         decisions.close()
     done = lookup.append_mark()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from consumer.journal.batch import FINISHES, RUNS, STATES, Shape
+from consumer.journal.batch import FINISHES, RUNS, STATES, BatchShape
 from consumer.journal.claims.finishing import _finish, _mark_effect, _mark_published
 from tests.consumer.journal.conftest import Database
 
@@ -37,7 +37,7 @@ def _plan(connection: Connection, statement: Any, given: dict[str, object]) -> s
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_one_run_is_looked_up_by_its_key(database: Database, name: str) -> None:
     make, shape, row, parameters = STATEMENTS[name]
-    assert isinstance(shape, Shape)
+    assert isinstance(shape, BatchShape)
     with database.engine.connect() as connection:
         connection.execute(text(_CLAIMED))
         given = shape.load(connection, [row]) | parameters

@@ -12,13 +12,13 @@ from consumer.journal import Journal, JournalState, Work
 from consumer.journal.open_requests import open_requests
 from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.tables import DEAD
-from consumer.journal.waiting import Cursor, OwedRow
+from consumer.journal.waiting import OwedCursor, OwedRow
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases, closing_all
 from tests.consumer.journal.samples import claim, finish, index_of_open, new_id, refusal
 
 OpenRows = Callable[..., DeadLetterRows]
 
-FIRST = Cursor()
+FIRST = OwedCursor()
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def fail(journal: Journal, *, code: str = "REJECTED", resend: bool = False) -> s
 
 
 def found(
-    rows: DeadLetterRows, cursor: Cursor = FIRST, *, limit: int = 100, of_the_dead: bool = True
+    rows: DeadLetterRows, cursor: OwedCursor = FIRST, *, limit: int = 100, of_the_dead: bool = True
 ) -> list[OwedRow]:
     return rows.page(cursor, topics=["payments"], limit=limit, of_the_dead=of_the_dead)
 
@@ -82,10 +82,10 @@ def test_the_oldest_comes_first_and_pages_go_on_where_the_last_one_ended(
         change = "UPDATE onceward_request SET finished_at = :at WHERE request_id = :name"
         database.change(change, at=at, name=name)
     in_order = [wanted[number] for number in (1, 2, 3, 0, 4)]
-    seen, cursor = [], Cursor()
+    seen, cursor = [], OwedCursor()
     while page := found(rows, cursor, limit=2):
         seen += names(page)
-        cursor = Cursor(page[-1].row.finished_at or 0, page[-1].row.request_id)
+        cursor = OwedCursor(page[-1].row.finished_at or 0, page[-1].row.request_id)
     assert seen == in_order
 
 
@@ -180,7 +180,7 @@ def test_other_topics_and_other_groups_are_left_alone(
 ) -> None:
     fail(journal)
     fail(open_journal(group="another"))
-    assert rows.page(Cursor(), topics=["orders"], limit=10, of_the_dead=True) == []
+    assert rows.page(OwedCursor(), topics=["orders"], limit=10, of_the_dead=True) == []
     assert len(found(rows)) == 1
 
 

@@ -16,7 +16,7 @@ from consumer.journal.errors import OpenRequestsUnknown
 from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.records import Published
 from consumer.journal.schema import _MIGRATIONS
-from consumer.journal.waiting import Cursor
+from consumer.journal.waiting import OwedCursor
 from consumer.journal.workers import Workers
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, finish, new_id
@@ -33,7 +33,7 @@ def _forget(database: Database) -> None:
 
 def _letters(url: str, group: str) -> object:
     with closing(DeadLetterRows(url, group=group, worker_id="me")) as rows:
-        return rows.page(Cursor(), topics=["payments"], limit=9, of_the_dead=True)
+        return rows.page(OwedCursor(), topics=["payments"], limit=9, of_the_dead=True)
 
 
 def _waiting(url: str, group: str) -> object:
@@ -151,8 +151,8 @@ def test_a_look_during_which_the_server_crashes_is_none(
     _forget(database)
 
     def crash_behind_the_first_page(
-        connection: Connection, look: open_requests.Look, behind: tuple[int, int]
-    ) -> open_requests.Looked:
+        connection: Connection, look: open_requests.OpenLook, behind: tuple[int, int]
+    ) -> open_requests.OpenLookPage:
         # Behind a proxy the connection outlives the server.
         if behind != open_requests.FIRST:
             _forget(database)
@@ -177,8 +177,8 @@ def test_a_look_during_which_the_table_is_rewritten_is_none(
     engine = create_engine(database.url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     def rewrite_behind_the_first_page(
-        connection: Connection, look: open_requests.Look, behind: tuple[int, int]
-    ) -> open_requests.Looked:
+        connection: Connection, look: open_requests.OpenLook, behind: tuple[int, int]
+    ) -> open_requests.OpenLookPage:
         if behind != open_requests.FIRST:
             with engine.connect() as other:
                 other.execute(text("VACUUM FULL onceward_request"))

@@ -11,15 +11,15 @@ from sqlalchemy import text
 from consumer.journal import Journal, JournalState, Work
 from consumer.journal.open_requests import open_requests
 from consumer.journal.owed_rows import OutcomeRows
-from consumer.journal.redrive.resolving import Decisions
+from consumer.journal.redrive.resolving import PersonDecisions
 from consumer.journal.tables import OUTCOME
-from consumer.journal.waiting import Cursor, OwedRow
+from consumer.journal.waiting import OwedCursor, OwedRow
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases, closing_all
 from tests.consumer.journal.samples import PAST, claim, finish, index_of_open, new_id, refusal
 
 OpenRows = Callable[..., OutcomeRows]
 
-FIRST = Cursor()
+FIRST = OwedCursor()
 WANTED = ("payments",)
 
 
@@ -142,7 +142,7 @@ def test_a_doubt_that_a_person_has_resolved_waits_too(
     wanting: Journal, rows: OutcomeRows, database: Database, group: str
 ) -> None:
     name = end(wanting, JournalState.IN_DOUBT)
-    decisions = Decisions(database.url, group=group)
+    decisions = PersonDecisions(database.url, group=group)
     decisions.resolve(name, has_succeeded=True, result="5", code=None, reason="asked", by="me")
     decisions.close()
     (found_one,) = found(rows)

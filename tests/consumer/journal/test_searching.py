@@ -7,7 +7,7 @@ import pytest
 
 from consumer.journal import Journal, JournalState, Work
 from consumer.journal.records import Row
-from consumer.journal.searching import RequestQuery, Search
+from consumer.journal.searching import JournalSearch, RequestQuery
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish
 
@@ -15,13 +15,13 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def search(database: Database, group: str) -> Iterator[Search]:
-    made = Search(database.url, group=group)
+def search(database: Database, group: str) -> Iterator[JournalSearch]:
+    made = JournalSearch(database.url, group=group)
     yield made
     made.close()
 
 
-def all_of(search: Search, query: RequestQuery, *, most: int, looks_at: int) -> list[Row]:
+def all_of(search: JournalSearch, query: RequestQuery, *, most: int, looks_at: int) -> list[Row]:
     """Return the rows of all looks, one behind the other."""
     rows: list[Row] = []
     behind = None
@@ -37,7 +37,7 @@ def all_of(search: Search, query: RequestQuery, *, most: int, looks_at: int) -> 
 
 @pytest.mark.parametrize(("most", "looks_at"), [(3, 4), (2, 7), (100, 5), (100, 1000)])
 def test_looks_go_on_where_the_last_one_stopped_and_find_each_row_once(
-    journal: Journal, search: Search, most: int, looks_at: int
+    journal: Journal, search: JournalSearch, most: int, looks_at: int
 ) -> None:
     due = time.time_ns() // 1_000_000 + HOUR_MS
     # Some have the same deadline to the millisecond.
@@ -70,7 +70,7 @@ def test_looks_go_on_where_the_last_one_stopped_and_find_each_row_once(
 
 def test_another_group_is_not_seen(journal: Journal, database: Database) -> None:
     journal.apply(Work(claims=[claim("mine")]))
-    other = Search(database.url, group="another")
+    other = JournalSearch(database.url, group="another")
     assert other.requests(RequestQuery(), most=10).rows == []
     assert other.actions(most=10) == ([], None)
     other.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
-from consumer.loop.continuation import After, after_run, policy_of_dead
+from consumer.loop.continuation import NextStep, after_run, policy_of_dead
 
 EXTERNAL, MARKED, TRANSACTIONAL = (
     EffectKind.EXTERNAL,
@@ -11,21 +11,21 @@ EXTERNAL, MARKED, TRANSACTIONAL = (
     EffectKind.TRANSACTIONAL,
 )
 BY_POLICY = {
-    InDoubtPolicy.PARK: After.PARK,
-    InDoubtPolicy.RETRY_SAME_KEY: After.SAME_KEY,
-    InDoubtPolicy.QUERY: After.ASK,
+    InDoubtPolicy.PARK: NextStep.PARK,
+    InDoubtPolicy.RETRY_SAME_KEY: NextStep.SAME_KEY,
+    InDoubtPolicy.QUERY: NextStep.ASK,
 }
 
 
 @pytest.mark.parametrize("policy", list(InDoubtPolicy))
 def test_a_transactional_run_left_nothing_whatever_the_policy(policy: InDoubtPolicy) -> None:
     for begun in (False, True):
-        assert after_run(TRANSACTIONAL, policy, effect_begun=begun) is After.RUN_AGAIN
+        assert after_run(TRANSACTIONAL, policy, effect_begun=begun) is NextStep.RUN_AGAIN
 
 
 @pytest.mark.parametrize("policy", list(InDoubtPolicy))
 def test_a_marked_run_left_nothing_before_its_effect(policy: InDoubtPolicy) -> None:
-    assert after_run(MARKED, policy, effect_begun=False) is After.RUN_AGAIN
+    assert after_run(MARKED, policy, effect_begun=False) is NextStep.RUN_AGAIN
     assert after_run(MARKED, policy, effect_begun=True) is BY_POLICY[policy]
 
 

@@ -10,7 +10,7 @@ from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
 from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row
 from consumer.journal import JournalState as Journaled
 from consumer.loop import dead_ends
-from consumer.loop.continuation import After
+from consumer.loop.continuation import NextStep
 from consumer.loop.recovery.sweeper import after_dead
 from feedback.status import State
 from feedback.statuses import Status
@@ -32,7 +32,7 @@ def test_a_final_status_of_the_claim_or_of_a_later_one_is_its_end(
     state: State, generation: int
 ) -> None:
     told = replace(TOLD, state=state, generation=generation, resend=state is State.FAILED)
-    end = dead_ends.as_told(row(), told)
+    end = dead_ends.told_end(row(), told)
     is_later = generation > 1
     assert (end is not None and end.later is not None) is is_later
     assert end is not None and replace(end, later=None) == DeadEnd(
@@ -59,15 +59,15 @@ def test_a_final_status_of_the_claim_or_of_a_later_one_is_its_end(
     ],
 )
 def test_any_other_status_ends_nothing(told: Status | None) -> None:
-    assert dead_ends.as_told(row(), told) is None
+    assert dead_ends.told_end(row(), told) is None
 
 
 def test_a_transactional_success_that_the_database_has_lost_runs_again_and_a_failure_does_not() -> (
     None
 ):
     claim = row(effect_kind="transactional")
-    assert dead_ends.as_told(claim, TOLD) is None
-    assert dead_ends.as_told(claim, replace(TOLD, state=State.FAILED)) is not None
+    assert dead_ends.told_end(claim, TOLD) is None
+    assert dead_ends.told_end(claim, replace(TOLD, state=State.FAILED)) is not None
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_whether_the_effect_of_a_later_success_is_lost_is_said_by_how_that_run_w
     claimed: str, told: str | None, is_end: bool
 ) -> None:
     later = replace(TOLD, generation=2, effect_kind=told)
-    assert (dead_ends.as_told(row(effect_kind=claimed), later) is not None) is is_end
+    assert (dead_ends.told_end(row(effect_kind=claimed), later) is not None) is is_end
 
 
 def test_a_marked_claim_is_in_doubt_once_it_says_so() -> None:
-    assert after_dead(row(effect_at=5), MARKED) is After.PARK
-    assert after_dead(row(), MARKED) is After.RUN_AGAIN
+    assert after_dead(row(effect_at=5), MARKED) is NextStep.PARK
+    assert after_dead(row(), MARKED) is NextStep.RUN_AGAIN
 
 
 @pytest.mark.parametrize("state", [State.EXPIRED, State.SKIPPED])
@@ -105,7 +105,7 @@ def test_a_marked_claim_is_in_doubt_once_it_says_so() -> None:
 def test_a_run_that_may_have_acted_did_not_end_as_if_it_had_never_been_claimed(
     state: State, claim: Row, claimed_at: int | None, is_doubted: bool
 ) -> None:
-    end = dead_ends.as_told(claim, replace(TOLD, state=state, claimed_at=claimed_at))
+    end = dead_ends.told_end(claim, replace(TOLD, state=state, claimed_at=claimed_at))
     assert end is not None
     assert end.state == ("IN_DOUBT" if is_doubted else state.value)
     if is_doubted:
@@ -136,7 +136,7 @@ def test_an_end_or_a_doubt_about_a_later_run_has_the_key_of_that_one(
     told: int | None, voids: int | None
 ) -> None:
     later = replace(TOLD, generation=2, voids=told)
-    end = dead_ends.as_told(row(), later)
+    end = dead_ends.told_end(row(), later)
     assert end is not None
     assert (end.told_generation, end.voids) == (2, voids)
     assert dead_ends.without_handler(row(), later).voids == voids
@@ -156,7 +156,7 @@ def test_an_end_as_a_later_run_names_the_claim_of_that_one(
         effect_kind="marked",
         claimed_at=9,
     )
-    end = dead_ends.as_told(row(), later)
+    end = dead_ends.told_end(row(), later)
     assert end is not None and end.later is not None
     said = (end.later.claimed_at, end.later.effect_kind, end.later.in_doubt)
     assert said == (9, EffectKind.MARKED, policy)
@@ -165,6 +165,6 @@ def test_an_end_as_a_later_run_names_the_claim_of_that_one(
 
 
 def test_the_end_of_the_claim_itself_keeps_its_key() -> None:
-    end = dead_ends.as_told(row(generation=2, voids=1), replace(TOLD, generation=2, voids=0))
+    end = dead_ends.told_end(row(generation=2, voids=1), replace(TOLD, generation=2, voids=0))
     assert end is not None
     assert end.voids is None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from consumer.features.retries.next_run import ended
 from consumer.handlers.backoff import Tiers
 from consumer.handlers.declaration import Order
-from consumer.journal import Finish, Retried
+from consumer.journal import Finish, RetriedRuns
 from consumer.journal.records import NEVER_RETRIED
-from consumer.loop.granted import placed
+from consumer.loop.granted import placed_delivery
 from tests.consumer.samples import delivery, payments, row
 
 
@@ -15,7 +15,7 @@ def test_it_runs_until_the_deadline_of_its_row_whatever_its_record_says() -> Non
     one = delivery("a", attempt=2)
     for later_ms in (-5_000, 0, 5_000):
         claim = row("a", "CLAIMED", deadline_at=one.deadline_at + later_ms)
-        found = placed(one, claim, NEVER_RETRIED)
+        found = placed_delivery(one, claim, NEVER_RETRIED)
         assert found == one._replace(deadline_at=one.deadline_at + later_ms)
 
 
@@ -26,12 +26,14 @@ def test_what_a_resend_with_the_old_deadline_reopened_has_its_retries_until_the_
     failed = Finish("a", 1, "FAILED", "HANDLER_ERROR", "OSError", None, True)
     now_ms = one.deadline_at + 1
     assert ended(failed, one, now_ms=now_ms).state == "FAILED"
-    assert ended(failed, placed(one, claim, NEVER_RETRIED), now_ms=now_ms).state == "RETRYING"
+    assert (
+        ended(failed, placed_delivery(one, claim, NEVER_RETRIED), now_ms=now_ms).state == "RETRYING"
+    )
 
 
 def test_a_retry_is_run_as_the_request_at_its_first_place() -> None:
     one = delivery("a")._replace(wakes=3, handler=payments(order=Order.KEY))
     claim = row("a", "CLAIMED", partition=5, offset=99, deadline_at=7)
-    found = placed(one, claim, Retried(3, 8))
+    found = placed_delivery(one, claim, RetriedRuns(3, 8))
     assert (found.record.partition, found.record.offset, found.deadline_at) == (5, 99, 7)
     assert (found.wakes, found.retried, found.first_failed_at) == (0, 3, 8)

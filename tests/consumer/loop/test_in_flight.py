@@ -10,7 +10,7 @@ from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Finish, OwnRun, TakeoverKind
 from consumer.loop import mapping
-from consumer.loop.continuation import After, continuation
+from consumer.loop.continuation import NextStep, continuation
 from consumer.loop.in_flight import InFlight
 from consumer.loop.mapping import CLAIM_LOST
 from consumer.pool import ChildDied, Finished, Outcome
@@ -47,7 +47,7 @@ def held(effect: EffectKind, policy: InDoubtPolicy, *, doubtful: bool) -> InFlig
     kept = InFlight(judges=(Judge(),))
     begin(kept, one, generation=2)
     if doubtful:
-        earlier = continuation(one, 1, After.SAME_KEY, because="CHILD_DIED")
+        earlier = continuation(one, 1, NextStep.SAME_KEY, because="CHILD_DIED")
         kept.follow(earlier, 2)
     return kept
 
@@ -56,7 +56,7 @@ def asking() -> InFlight:
     """Return hands in which the counterparty is asked about generation 2."""
     kept = InFlight(judges=(Judge(),))
     one = delivery("a")._replace(handler=payments(in_doubt=InDoubtPolicy.QUERY, query=print))
-    kept.follow(continuation(one, 1, After.ASK, because="CHILD_DIED"), 2)
+    kept.follow(continuation(one, 1, NextStep.ASK, because="CHILD_DIED"), 2)
     return kept
 
 

@@ -10,7 +10,7 @@ from redis import Redis
 
 from consumer.handlers.declaration import Handler
 from consumer.journal import Row
-from consumer.loop.payload_lookup import Revival
+from consumer.loop.payload_lookup import PayloadLookup
 from feedback.errors import RedisUnavailable
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.server import connect
@@ -40,10 +40,14 @@ def dead(servers: Servers, topic: Callable[..., str]) -> Row:
     return row("a", "CLAIMED", topic=name, partition=0, offset=stored.offset, payload_sha256=SHA)
 
 
-def revival(store: StatusStore, servers: Servers, topic: str, *, away: bool = False) -> Revival:
+def revival(
+    store: StatusStore, servers: Servers, topic: str, *, away: bool = False
+) -> PayloadLookup:
     handler = Handler(function=print, topic=topic, name="m:f")
     kafka = KafkaSection(bootstrap_servers=servers.kafka)
-    return Revival(store=store, kafka=kafka, handlers={topic: handler}, redis_away=lambda: away)
+    return PayloadLookup(
+        store=store, kafka=kafka, handlers={topic: handler}, redis_away=lambda: away
+    )
 
 
 def keep(store: StatusStore, topic: str) -> None:

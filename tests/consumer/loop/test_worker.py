@@ -20,7 +20,7 @@ from consumer.journal import (
     TakeoverResultKind,
     Work,
 )
-from consumer.loop.continuation import After, continuation
+from consumer.loop.continuation import NextStep, continuation
 from consumer.loop.limits import Limits
 from consumer.loop.recovery.sweeper import after_dead
 from consumer.loop.scheduler import Scheduler
@@ -174,7 +174,7 @@ def test_what_waits_to_be_taken_over_is_not_claimed_meanwhile() -> None:
     journal = Takeovers()
     worker = worker_with(journal, JustBack())
     one = delivery("a")
-    worker.revive([continuation(one, 1, After.ASK, because=WORKER_DIED)])
+    worker.revive([continuation(one, 1, NextStep.ASK, because=WORKER_DIED)])
     begin(worker._in_flight, delivery("b"))
     worker._in_flight.hear(Finished("b", 1, Outcome(State.SUCCEEDED)))
     worker.turn()
@@ -259,7 +259,7 @@ def test_a_run_whose_key_was_voided_ends_as_its_client_was_told() -> None:
     worker = worker_with(journal, Forever(), Told(told))
     handler = payments(effect=EffectKind.EXTERNAL, in_doubt=InDoubtPolicy.QUERY, query=print)
     one = delivery("a")._replace(handler=handler)
-    worker._in_flight.follow(continuation(one, 1, After.ASK, because="CHILD_DIED"), 2)
+    worker._in_flight.follow(continuation(one, 1, NextStep.ASK, because="CHILD_DIED"), 2)
     worker._in_flight.hear(Finished("a", 2, Outcome(State.IN_DOUBT, voided=True)))
     worker.turn()
     assert journal.own_runs == [("a", 2, "EXPIRED")]
@@ -300,7 +300,7 @@ def test_what_is_revived_is_taken_over_unless_it_runs_here_or_its_owner_may_live
     one = delivery("a")
     if is_running:
         begin(worker._in_flight, one)
-    worker.revive([continuation(one, 1, After.RUN_AGAIN, because=WORKER_DIED)])
+    worker.revive([continuation(one, 1, NextStep.RUN_AGAIN, because=WORKER_DIED)])
     worker.turn()
     assert len(journal.asked) == asked
     assert worker.held == is_running
@@ -345,4 +345,4 @@ def test_what_no_child_had_begun_when_the_worker_was_cut_is_no_doubt(
     assert rows["begun"].state == "IN_DOUBT"
     left = rows["not"]
     assert (left.state, left.owner, left.generation) == ("CLAIMED", "me", 1)
-    assert after_dead(left, found[1].handler) is After.RUN_AGAIN
+    assert after_dead(left, found[1].handler) is NextStep.RUN_AGAIN

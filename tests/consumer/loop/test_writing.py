@@ -22,8 +22,8 @@ from consumer.journal import (
     Work,
 )
 from consumer.loop import mapping
-from consumer.loop.continuation import After, continuation
-from consumer.loop.granted import claimed
+from consumer.loop.continuation import NextStep, continuation
+from consumer.loop.granted import claimed_delivery
 from consumer.loop.in_flight import InFlight
 from consumer.loop.order.key_queues import KeyQueues
 from consumer.loop.told_runs import ToldRuns
@@ -74,7 +74,7 @@ def test_a_run_of_ours_that_the_database_lost_and_nobody_has_in_hand_is_not_gran
     held.take([again])
     held.unanswered([again])
     if in_hand:
-        held.revive(continuation(again, 2, After.RUN_AGAIN, because="CHILD_DIED"))
+        held.revive(continuation(again, 2, NextStep.RUN_AGAIN, because="CHILD_DIED"))
     writing = Writing(
         in_flight=held,
         journal=journal,
@@ -103,7 +103,7 @@ def _followed(journal: Journal, first: Journal, kept: InFlight) -> None:
     (taken,) = journal.apply(Work(takeovers=[wish])).takeovers.values()
     assert taken.row is not None
     assert (taken.row.generation, taken.row.voids) == (2, 1)
-    kept.not_dispatched([(claimed(one, taken.row), taken.row)])
+    kept.not_dispatched([(claimed_delivery(one, taken.row), taken.row)])
 
 
 def _written(journal: Journal, kept: InFlight) -> Applied:

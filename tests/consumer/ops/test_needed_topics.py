@@ -10,7 +10,7 @@ import pytest
 
 from consumer.handlers.backoff import Tiers
 from consumer.handlers.declaration import DeliveryKind
-from consumer.ops.needed_topics import READS, WRITES, NeededTopic, fault_of, needed_topics
+from consumer.ops.needed_topics import READS, WRITES, NeededTopic, needed_topics, topic_fault
 from feedback.kafka.topic_facts import TopicFacts
 from feedback.settings.settings import load
 from tests.consumer.conftest import MakeStage
@@ -67,7 +67,7 @@ def test_a_topics_policy_and_rights_are_judged_where_kafka_says_them(
     policy: str | None, rights: str, fault: str
 ) -> None:
     settings = {} if policy is None else {"cleanup.policy": policy}
-    assert fault_of(WAITS, TopicFacts(1, 1, settings, frozenset(rights.split()))) == fault
+    assert topic_fault(WAITS, TopicFacts(1, 1, settings, frozenset(rights.split()))) == fault
 
 
 def test_a_topic_that_is_an_outcome_and_a_source_needs_both_rights() -> None:

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.pool import Job, Outcome
-from consumer.pool.frames import Decoder, Frame, MalformedFrame, encode
+from consumer.pool.frames import Frame, FrameDecoder, MalformedFrame, encode_frame
 from consumer.pool.job import PoolSettings
-from consumer.pool.outcome import CLASS_LIMIT, STACK_LIMIT_BYTES, Raised
+from consumer.pool.outcome import CLASS_LIMIT, STACK_LIMIT_BYTES, RaisedError
 from consumer.pool.wire import (
     pack_jobs,
     pack_report,
@@ -50,7 +50,7 @@ _outcomes = st.builds(
     committed=st.booleans(),
     stale=st.booleans(),
     voided=st.booleans(),
-    raised=st.none() | st.builds(Raised, st.text(max_size=200), st.text(max_size=300)),
+    raised=st.none() | st.builds(RaisedError, st.text(max_size=200), st.text(max_size=300)),
 )
 
 
@@ -58,9 +58,9 @@ _outcomes = st.builds(
 def test_any_split_of_the_stream_decodes_to_the_same_frames(
     frames: list[Frame], data: st.DataObject
 ) -> None:
-    stream = b"".join(encode(header, tail) for header, tail in frames)
+    stream = b"".join(encode_frame(header, tail) for header, tail in frames)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=12).map(sorted))
-    decoder = Decoder()
+    decoder = FrameDecoder()
     decoded: list[Frame] = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         decoded += decoder.feed(stream[start:end])
@@ -70,7 +70,7 @@ def test_any_split_of_the_stream_decodes_to_the_same_frames(
 @given(st.binary(max_size=300))
 def test_any_bytes_decode_or_are_malformed(stream: bytes) -> None:
     try:
-        for frame in Decoder(limit_bytes=1000).feed(stream):
+        for frame in FrameDecoder(limit_bytes=1000).feed(stream):
             unpack_report(frame)
     except MalformedFrame as error:
         assert str(error)
@@ -88,7 +88,7 @@ def test_any_header_is_a_report_or_malformed(header: dict[str, object], tail: by
 
 @given(st.lists(st.tuples(_numbers, _jobs), max_size=5))
 def test_jobs_arrive_as_they_were_given(jobs: list[tuple[int, Job]]) -> None:
-    (frame,) = Decoder().feed(pack_jobs(jobs))
+    (frame,) = FrameDecoder().feed(pack_jobs(jobs))
     assert unpack_jobs(frame) == jobs
 
 
@@ -100,7 +100,7 @@ def test_jobs_arrive_as_they_were_given(jobs: list[tuple[int, Job]]) -> None:
 def test_reports_arrive_as_they_were_given(
     started: list[int], asked: list[int], finished: list[tuple[int, Outcome]]
 ) -> None:
-    (frame,) = Decoder().feed(pack_report(started=started, asked=asked, finished=finished))
+    (frame,) = FrameDecoder().feed(pack_report(started=started, asked=asked, finished=finished))
     report = unpack_report(frame)
     assert (report.started, report.asked, report.finished) == (started, asked, finished)
 
@@ -114,26 +114,26 @@ def test_a_stack_that_is_none_is_malformed(raised: list[object]) -> None:
 
 def test_the_longest_stack_fits_into_a_report_whatever_its_characters_are() -> None:
     settings = PoolSettings(handlers=(), group="g", processes=1, max_result_bytes=0)
-    worst = Raised("E" * CLASS_LIMIT, "\x1f" * STACK_LIMIT_BYTES)
+    worst = RaisedError("E" * CLASS_LIMIT, "\x1f" * STACK_LIMIT_BYTES)
     finished = [(1, Outcome(State.FAILED, "C", "m" * 500, raised=worst))]
-    limited = Decoder(limit_bytes=report_limit_bytes(settings))
+    limited = FrameDecoder(limit_bytes=report_limit_bytes(settings))
     (frame,) = limited.feed(pack_report(finished=finished))
     assert unpack_report(frame).finished == finished
 
 
 def test_a_frame_longer_than_the_limit_is_refused_before_it_has_come() -> None:
     with pytest.raises(MalformedFrame, match="more than 100"):
-        list(Decoder(limit_bytes=100).feed(encode({}, b"x" * 200)[:8]))
+        list(FrameDecoder(limit_bytes=100).feed(encode_frame({}, b"x" * 200)[:8]))
 
 
 def test_a_header_nested_without_end_is_malformed() -> None:
     text = b"[" * 200_000
     with pytest.raises(MalformedFrame):
-        list(Decoder().feed(len(text).to_bytes(4, "big") + b"\0\0\0\0" + text))
+        list(FrameDecoder().feed(len(text).to_bytes(4, "big") + b"\0\0\0\0" + text))
 
 
 def test_frames_before_a_malformed_one_count() -> None:
-    frames = Decoder().feed(encode({"started": [1]}) + b"\0\0\0\1\0\0\0\0{")
+    frames = FrameDecoder().feed(encode_frame({"started": [1]}) + b"\0\0\0\1\0\0\0\0{")
     assert next(frames) == ({"started": [1]}, b"")
     with pytest.raises(MalformedFrame):
         next(frames)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.pool import ChildDied, Finished, Started
-from consumer.pool.handover import LATE_AFTER_S, HandOver
+from consumer.pool.handover import LATE_AFTER_S, HandoverClock
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import LIMIT_S, Driven, fifo, job
 from tests.eventually import eventually
@@ -121,7 +121,7 @@ def test_a_start_that_nobody_here_had_read_was_in_time(make_pool: MakePool, tmp_
 
 @pytest.mark.parametrize("limit_s", [0.5, 10.0])
 def test_a_parent_that_stood_still_gives_its_children_time(limit_s: float) -> None:
-    clock = HandOver(slots=1, limit_s=limit_s)
+    clock = HandoverClock(slots=1, limit_s=limit_s)
     with patch("consumer.pool.handover.monotonic_s", lambda: 100.0):
         clock.note(held=1, running=0, has_started=False)
     clock.forgive(1000.0, 1100.0)
@@ -136,7 +136,7 @@ def test_a_parent_that_stood_still_gives_its_children_time(limit_s: float) -> No
 def test_the_clock_runs_exactly_while_a_start_is_owed(
     steps: list[tuple[int, int, bool, int]], slots: int
 ) -> None:
-    clock, now_s, since_s = HandOver(slots=slots, limit_s=5.0), 0.0, math.inf
+    clock, now_s, since_s = HandoverClock(slots=slots, limit_s=5.0), 0.0, math.inf
     for waiting, running, has_started, later_s in steps:
         now_s += later_s
         with patch("consumer.pool.handover.monotonic_s", lambda: now_s):  # noqa: B023

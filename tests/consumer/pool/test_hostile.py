@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.errors import InDoubt, Rejected
 from consumer.handlers.registry import HandlerRegistry
-from consumer.pool.frames import Decoder
+from consumer.pool.frames import FrameDecoder
 from consumer.pool.job import PoolSettings
 from consumer.pool.outcome import Outcome, judge_return
 from consumer.pool.runs import Runs
@@ -43,7 +43,7 @@ def _ends(error: BaseException, effect: EffectKind) -> Outcome:
         fault = "".join(traceback.format_tb(sys.exc_info()[2]))
     # Not within the error: Hypothesis would look at all that is behind ours.
     assert not fault
-    frame = next(Decoder().feed(pack_report(finished=[(1, outcome)])))
+    frame = next(FrameDecoder().feed(pack_report(finished=[(1, outcome)])))
     ((_, told),) = unpack_report(frame).finished
     assert (told.state, told.code, told.resend) == (outcome.state, outcome.code, outcome.resend)
     return outcome

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.pool.memory import MemoryVerdict, judge
+from consumer.pool.memory import MemoryVerdict, memory_verdict
 from consumer.pool.respawn_policy import (
     AT_ONCE,
     BROKEN_AFTER,
@@ -66,4 +66,4 @@ def test_the_fault_is_told_when_one_place_failed_often_enough(
 def test_memory_is_judged_by_the_limit_and_by_twice_the_limit(
     used_bytes: int, can_wait: bool, verdict: MemoryVerdict
 ) -> None:
-    assert judge(used_bytes, 100, can_wait=can_wait) is verdict
+    assert memory_verdict(used_bytes, 100, can_wait=can_wait) is verdict

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.pool import Load, Started
+from consumer.pool import PoolLoad, Started
 from consumer.pool.respawn_policy import RespawnReason
 from feedback.clock import monotonic_s
 from tests.consumer.pool.conftest import MakePool
@@ -58,11 +58,11 @@ def test_a_prefetched_job_is_started_only_when_a_slot_takes_it(
     held = job("hold", path, request_id="held")
     driven.pool.dispatch([held, job("echo", request_id="waiting")])
     driven.until(lambda: driven.told(Started))
-    assert driven.pool.load == Load(ready=1, busy=1, replaced=NONE_REPLACED)
+    assert driven.pool.load == PoolLoad(ready=1, busy=1, replaced=NONE_REPLACED)
     assert driven.pool.free_slots == 0
     Path(path).write_text("go")
     driven.until(lambda: len(driven.outcomes()) == 2)
-    assert driven.pool.load == Load(ready=1, busy=0, replaced=NONE_REPLACED)
+    assert driven.pool.load == PoolLoad(ready=1, busy=0, replaced=NONE_REPLACED)
     assert driven.pool.free_slots == 2
 
 

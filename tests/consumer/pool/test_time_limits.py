@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.pool import ChildDied, EffectAsked, Finished, Job, Outcome, Started
-from consumer.pool.handover import HandOver
+from consumer.pool.handover import HandoverClock
 from consumer.pool.jobs_in_child import JobsInChild
 from consumer.pool.wire import Report
 from feedback.status import State
@@ -112,7 +112,7 @@ def test_a_run_that_has_ended_when_its_limit_is_looked_at_was_in_time(
 def test_the_next_limit_is_that_of_a_run_that_still_goes_on(
     steps: list[tuple[float | None, int]],
 ) -> None:
-    jobs = JobsInChild(HandOver(slots=99, limit_s=math.inf))
+    jobs = JobsInChild(HandoverClock(slots=99, limit_s=math.inf))
     running: dict[int, float] = {}
     for now_s, (limit_s, ending) in enumerate(steps):
         ((number, _),) = jobs.enter([job("t", time_limit_s=limit_s)])

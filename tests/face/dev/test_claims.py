@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onceward.dev.claims import AnotherSession, claimed
+from onceward.dev.claims import AnotherSession, held_lock
 
 
 @pytest.fixture
@@ -19,20 +19,20 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_lock_ends_with_its_holder_and_leaves_no_file(path: Path) -> None:
-    with claimed(path, subject="it"):
+    with held_lock(path, subject="it"):
         named = f"pid {os.getpid()} in .* has it"
-        with pytest.raises(AnotherSession, match=named), claimed(path, subject="it"):
+        with pytest.raises(AnotherSession, match=named), held_lock(path, subject="it"):
             pass
         assert path.exists()
     assert not path.exists()
 
 
 def test_of_those_that_share_one_the_last_removes_the_file(path: Path) -> None:
-    with claimed(path, subject="it", shared=True):
-        with claimed(path, subject="it", shared=True):
+    with held_lock(path, subject="it", shared=True):
+        with held_lock(path, subject="it", shared=True):
             pass
         assert path.exists()
-        with pytest.raises(AnotherSession), claimed(path, subject="it"):
+        with pytest.raises(AnotherSession), held_lock(path, subject="it"):
             pass
     assert not path.exists()
 
@@ -41,7 +41,7 @@ def test_who_opened_the_file_before_it_was_removed_takes_the_next_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = ExitStack()
-    first.enter_context(claimed(path, subject="it"))
+    first.enter_context(held_lock(path, subject="it"))
     lock = fcntl.flock
     opened: list[int] = []
 
@@ -52,19 +52,19 @@ def test_who_opened_the_file_before_it_was_removed_takes_the_next_one(
         lock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", end_the_first)
-    with claimed(path, subject="it"):
+    with held_lock(path, subject="it"):
         assert opened
         monkeypatch.undo()
         # It holds the file that others find.
-        with pytest.raises(AnotherSession), claimed(path, subject="it"):
+        with pytest.raises(AnotherSession), held_lock(path, subject="it"):
             pass
     assert not path.exists()
 
 
 def test_whoever_removes_the_file_by_hand_loses_nothing_of_another_one(path: Path) -> None:
-    with claimed(path, subject="it"):
+    with held_lock(path, subject="it"):
         path.unlink()
-        with claimed(path, subject="it"):
+        with held_lock(path, subject="it"):
             pass
         path.write_text("another one's")
     assert path.read_text() == "another one's"
@@ -78,7 +78,7 @@ def test_of_many_that_come_and_go_at_once_never_two_hold_it(path: Path) -> None:
     def come_and_go() -> None:
         for _ in range(200):
             try:
-                with claimed(path, subject="it"):
+                with held_lock(path, subject="it"):
                     inside.append(None)
                     most.append(len(inside))
                     held.append(None)

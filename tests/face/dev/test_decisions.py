@@ -10,7 +10,7 @@ import pytest
 from feedback.errors import SettingsError
 from feedback.settings.settings import Settings
 from onceward.dev.dev_session import changed, snapshot
-from onceward.dev.session_plan import exports_of, first_send, module_of, plan_of
+from onceward.dev.session_plan import exports_of, first_send, module_of, session_plan_of
 
 
 @pytest.fixture(autouse=True)
@@ -44,17 +44,17 @@ def test_another_file_is_refused(root: Path, argument: str) -> None:
 
 def test_only_settings_that_nobody_named_are_ours() -> None:
     named = Settings(kafka={"group": "g"}, journal={"url": "sqlite:///j.db"})
-    assert plan_of(named, ["shop.handlers"], folder=Path("/d")).own == {
+    assert session_plan_of(named, ["shop.handlers"], folder=Path("/d")).own == {
         "ONCEWARD_WORKER__HANDLERS": "shop.handlers"
     }
-    ours = plan_of(Settings(), ["shop.handlers"], folder=Path("/d"))
+    ours = session_plan_of(Settings(), ["shop.handlers"], folder=Path("/d"))
     assert (ours.group, ours.journal_url) == ("handlers", "sqlite:////d/journal.db")
     with pytest.raises(SettingsError, match="run `onceward dev"):
-        plan_of(Settings(), [], folder=Path("/d"))
+        session_plan_of(Settings(), [], folder=Path("/d"))
 
 
 def test_a_password_is_not_shown() -> None:
-    plan = plan_of(Settings(), ["shop"], folder=Path("/d"))
+    plan = session_plan_of(Settings(), ["shop"], folder=Path("/d"))
     shown = exports_of(plan, {"ONCEWARD_REDIS__URL": "redis://:secret@cache/0", "HOME": "/"})
     assert shown == [
         "export ONCEWARD_KAFKA__GROUP=shop",

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from feedback.errors import ExitCode
 from feedback.records.schema_faults import SchemaError
-from feedback.records.schemas import SchemaFile, fault_of
+from feedback.records.schemas import SchemaFile, value_fault
 
 CARD = "4111111111111111"
 PAYMENT = {
@@ -209,10 +209,10 @@ class Payment(BaseModel):
 
 def test_a_model_and_a_schema_are_asked_by_the_same_function(write: Write) -> None:
     value = b'{"amount": "4111x"}'
-    assert fault_of(value) is None
-    assert fault_of(value, model=Payment) == "value is not a Payment: amount: int_parsing"
+    assert value_fault(value) is None
+    assert value_fault(value, model=Payment) == "value is not a Payment: amount: int_parsing"
     schema = write({"properties": {"amount": {"type": "integer"}}})
-    assert fault_of(value, schema=schema) == "value does not match payment.json: amount: type"
+    assert value_fault(value, schema=schema) == "value does not match payment.json: amount: type"
 
 
 def test_a_name_that_a_model_does_not_know_is_payload_and_not_shown() -> None:
@@ -226,11 +226,11 @@ def test_a_name_that_a_model_does_not_know_is_payload_and_not_shown() -> None:
 
         items: dict[str, Item]
 
-    assert fault_of(b'{"items": {}, "4111-1111": 1}', model=Order) == (
+    assert value_fault(b'{"items": {}, "4111-1111": 1}', model=Order) == (
         "value is not a Order: *: extra_forbidden"
     )
     nested = b'{"items": {"4111-1111": {"pieces": "x"}}}'
-    assert fault_of(nested, model=Order) == "value is not a Order: items.*.pieces: int_parsing"
+    assert value_fault(nested, model=Order) == "value is not a Order: items.*.pieces: int_parsing"
 
 
 def test_a_model_that_has_no_schema_shows_no_name() -> None:
@@ -243,7 +243,7 @@ def test_a_model_that_has_no_schema_shows_no_name() -> None:
         amount: int
         strange: Strange | None = None
 
-    fault = fault_of(b'{"amount": "x"}', model=Odd)
+    fault = value_fault(b'{"amount": "x"}', model=Odd)
     assert fault == "value is not a Odd: *: int_parsing"
 
 

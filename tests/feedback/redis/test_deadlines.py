@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from redis import Redis
 
-from feedback.redis.deadlines import Deadlines, Taken
+from feedback.redis.deadlines import Deadlines, TakenRequests
 from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import StatusWrite
@@ -39,7 +39,7 @@ def _look_in_s(store: StatusStore, request_id: str) -> float | None:
     return None if score is None else (score - _now_ms(store.redis)) / 1000
 
 
-def _take(deadlines: Deadlines, limit: int = 100, lease_s: float = LEASE_S) -> Taken:
+def _take(deadlines: Deadlines, limit: int = 100, lease_s: float = LEASE_S) -> TakenRequests:
     return deadlines.take(limit, lease_s=lease_s)
 
 
@@ -93,7 +93,7 @@ def test_a_settled_look_is_set_and_is_no_longer_unfinished(
     assert look_s is not None
     assert 400 < look_s <= 501
     taken = eventually(lambda: (t := _take(deadlines)).request_ids and t, timeout_s=30)
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, TakenRequests)
     assert (taken.request_ids, taken.unfinished) == (("b",), frozenset())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from feedback.errors import RedisRefused, RedisUnavailable
-from feedback.redis.request_coalescing import AT_A_TIME, GROUP, GROUP_BYTES, Grouped
+from feedback.redis.request_coalescing import AT_A_TIME, GROUP, GROUP_BYTES, CoalescedCalls
 
 
 class Server:
@@ -28,11 +28,13 @@ class Server:
                 gate.set_result(None)
 
 
-def grouped_of(server: Server, *, limit_s: float = 30, item_bytes: int = 1) -> Grouped[int, int]:
-    return Grouped(server.call, size_of=lambda _: item_bytes, limit_s=limit_s)
+def grouped_of(
+    server: Server, *, limit_s: float = 30, item_bytes: int = 1
+) -> CoalescedCalls[int, int]:
+    return CoalescedCalls(server.call, size_of=lambda _: item_bytes, limit_s=limit_s)
 
 
-async def fill(grouped: Grouped[int, int]) -> list[asyncio.Task[list[int]]]:
+async def fill(grouped: CoalescedCalls[int, int]) -> list[asyncio.Task[list[int]]]:
     """Begin as many calls as are under way at a time."""
     tasks = []
     for number in range(AT_A_TIME):
@@ -145,7 +147,7 @@ def test_what_a_refused_call_may_have_written_is_never_said_not_to_have_reached_
                 raise RedisRefused("the second of them has another type of value")
             raise RedisUnavailable("refused", never_reached=calls > AT_A_TIME)
 
-        grouped = Grouped(call, size_of=lambda _: 1, limit_s=30)
+        grouped = CoalescedCalls(call, size_of=lambda _: 1, limit_s=30)
         tasks = [asyncio.create_task(grouped([number])) for number in range(AT_A_TIME + 2)]
         found = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(one, RedisUnavailable) for one in found)

@@ -10,7 +10,15 @@ from fakeredis import FakeRedis
 from redis import Redis
 
 from feedback.redis.store import StatusStore
-from feedback.status import BEFORE_CLAIM, STORED, RefusalReason, State, Stored, Write, judge
+from feedback.status import (
+    BEFORE_CLAIM,
+    STORED,
+    RefusalReason,
+    State,
+    StoredFacts,
+    WriteFacts,
+    judge,
+)
 from feedback.statuses import StatusWrite
 from tests.feedback.samples import OTHER_SHA, SHA
 
@@ -33,21 +41,23 @@ return found
 STRIDE_OF_THE_FAKE = 13
 
 
-def every_stored() -> Iterator[Stored]:
+def every_stored() -> Iterator[StoredFacts]:
     for state, attempt, generation, resend, worker in product(
         STORED, ATTEMPTS, GENERATIONS, (False, True), ("", "w1")
     ):
         # The worker is looked at before everything else: one state shows what an empty name does.
         if worker or state is State.ACCEPTED:
             topic = "t" if worker else ""
-            yield Stored(state, attempt, generation, SHA, resend=resend, worker=worker, topic=topic)
+            yield StoredFacts(
+                state, attempt, generation, SHA, resend=resend, worker=worker, topic=topic
+            )
 
 
-def every_write() -> Iterator[Write]:
+def every_write() -> Iterator[WriteFacts]:
     for state, attempt, generation, sha, restore, held_by in product(
         STORED, ATTEMPTS, GENERATIONS, (SHA, OTHER_SHA), (False, True), (None, "w1", "w2")
     ):
-        write = Write(state, attempt, generation, sha, restore=restore, held_by=held_by)
+        write = WriteFacts(state, attempt, generation, sha, restore=restore, held_by=held_by)
         yield write
         if state in BEFORE_CLAIM and not generation:
             yield from (replace(write, reopens=known) for known in GENERATIONS)
@@ -59,7 +69,7 @@ def every_write() -> Iterator[Write]:
 WRITES = tuple(every_write())
 
 
-def told(write: Write, request_id: str) -> StatusWrite:
+def told(write: WriteFacts, request_id: str) -> StatusWrite:
     return StatusWrite(
         request_id,
         write.state,
@@ -74,7 +84,7 @@ def told(write: Write, request_id: str) -> StatusWrite:
     )
 
 
-def hash_of(stored: Stored) -> list[str]:
+def hash_of(stored: StoredFacts) -> list[str]:
     fields = {
         "status": str(stored.state),
         "attempt": str(stored.attempt),
@@ -99,7 +109,7 @@ class Bench:
         self._keys = [store.request_key(one) for one in ids]
         self._writes = [told(one, at) for one, at in zip(WRITES, ids, strict=True)]
 
-    def judged(self, stored: Stored | None) -> list[RefusalReason | None]:
+    def judged(self, stored: StoredFacts | None) -> list[RefusalReason | None]:
         """Return what the script says to every write, and check what it says stands there."""
         stands = [] if stored is None else hash_of(stored)
         self._redis.eval(STANDS, len(self._keys), *self._keys, *stands)

@@ -19,7 +19,7 @@ from feedback.redis.split_batch import write_apart
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import State
-from onceward.servers.keeper import Command
+from onceward.servers.keeper import ServerCommand
 from onceward.servers.ports import HOST, free_port
 from onceward.servers.redis import Redis as RedisServer
 from tests.eventually import eventually
@@ -273,7 +273,7 @@ REFUSING: list[tuple[str, str]] = [
 class ClusterNode(RedisServer):
     """A node of a Redis Cluster, which is all there is of it."""
 
-    def command(self, folder: Path) -> Command:
+    def command(self, folder: Path) -> ServerCommand:
         """Return the server's command."""
         command = super().command(folder)
         return replace(command, argv=(*command.argv, "--cluster-enabled", "yes"))

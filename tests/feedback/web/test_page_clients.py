@@ -11,7 +11,7 @@ import requests
 
 from feedback.clock import monotonic_s
 from feedback.web.page_clients import PageClient, slowest
-from feedback.web.page_server import CLIENT_LIMIT_S, HEAD_LIMIT_BYTES, Answer, PageServer
+from feedback.web.page_server import CLIENT_LIMIT_S, HEAD_LIMIT_BYTES, PageAnswer, PageServer
 from tests.feedback.web.dripping import dripping
 
 HOST = "127.0.0.1"
@@ -20,8 +20,8 @@ PROBE_LIMIT_S = 1.0
 WATCHED_S = 8.0
 
 
-def live() -> Answer:
-    return Answer(HTTPStatus.OK, "text/plain", b"live\n")
+def live() -> PageAnswer:
+    return PageAnswer(HTTPStatus.OK, "text/plain", b"live\n")
 
 
 @pytest.fixture

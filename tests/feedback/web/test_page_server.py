@@ -9,17 +9,17 @@ import pytest
 import requests
 
 from feedback.errors import ExitCode, NotAvailable
-from feedback.web.page_server import MAX_CLIENTS, Answer, PageServer
+from feedback.web.page_server import MAX_CLIENTS, PageAnswer, PageServer
 
 HOST = "127.0.0.1"
 LIMIT_S = 60.0
 
 
-def page() -> Answer:
-    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", b"not yet\n")
+def page() -> PageAnswer:
+    return PageAnswer(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", b"not yet\n")
 
 
-def broken() -> Answer:
+def broken() -> PageAnswer:
     raise ZeroDivisionError
 
 

@@ -23,15 +23,15 @@ from producer_client.http import idempotency_key
 from producer_client.http.callers import ANONYMOUS, Caller
 from producer_client.http.door import (
     HttpOrder,
-    Offer,
-    accepted,
+    TopicOffer,
+    accepted_answer,
     document_of,
     etag_of,
     may_see,
     not_sent,
     resendable,
     retry_after_s,
-    seen,
+    status_answer,
 )
 from producer_client.http.ids import is_of, request_id_of
 from producer_client.http.problems import KINDS, Problem
@@ -47,10 +47,10 @@ NO_JSON = [
 NOW_MS = 1_700_000_000_000
 
 
-def _offer(**section: Any) -> Offer:
+def _offer(**section: Any) -> TopicOffer:
     topics = {"payments": {}, "seats": {"key": "optional", "content_types": ["text/plain"]}}
     settings = load(None, http={"topics": topics, "max_body_bytes": 100, **section})
-    return Offer(settings.http, max_request_bytes=1_000_000)
+    return TopicOffer(settings.http, max_request_bytes=1_000_000)
 
 
 def _status(state: State = State.RUNNING, **facts: Any) -> Status:
@@ -92,13 +92,15 @@ def _status(state: State = State.RUNNING, **facts: Any) -> Status:
     ],
 )
 def test_a_key_is_a_string_of_rfc_9651_or_bare(header: str, key: str | None) -> None:
-    found = idempotency_key.read(header)
+    found = idempotency_key.read_idempotency_key(header)
     assert (found and found.key) == key
     assert found is None or bool(found.warning) == ('"' not in header)
 
 
 def test_every_byte_in_a_key_is_taken_or_refused() -> None:
-    taken = [one for one in map(chr, range(256)) if idempotency_key.read(f'"a{one}"')]
+    taken = [
+        one for one in map(chr, range(256)) if idempotency_key.read_idempotency_key(f'"a{one}"')
+    ]
     assert taken == [chr(one) for one in range(0x20, 0x7F) if chr(one) not in '"\\']
 
 
@@ -191,7 +193,7 @@ def test_a_preferred_wait_is_capped(prefer: str, wait_s: float | None) -> None:
 def _accepted(status: Status, *, is_repeat: bool = False, **changes: Any) -> Any:
     facts: dict[str, Any] = {"topic": "payments", "key": "order-7", "body": b"1"}
     order = HttpOrder(**{**facts, "request_id": status.request_id, **changes})
-    return accepted(order, status, is_repeat=is_repeat, now_ms=NOW_MS, token="")
+    return accepted_answer(order, status, is_repeat=is_repeat, now_ms=NOW_MS, token="")
 
 
 def test_accepted_is_a_202_with_a_place_to_look_and_a_time_to_do_so() -> None:
@@ -240,9 +242,9 @@ def test_a_tag_changes_with_what_is_shown_and_a_tag_that_is_known_is_a_304() -> 
     assert tag == etag_of(_status())
     assert len({tag, etag_of(ended), etag_of(_status(State.SUCCEEDED, result=2))}) == 3
     for header in (tag, f"W/{tag}", f'"x", {tag}', f'"x"\n{tag}', "*"):
-        answer = seen(running, if_none_match=header, now_ms=NOW_MS)
+        answer = status_answer(running, if_none_match=header, now_ms=NOW_MS)
         assert (answer.status, answer.body, answer.headers["ETag"]) == (304, b"", tag)
-    assert seen(ended, if_none_match=tag, now_ms=NOW_MS).status == 200
+    assert status_answer(ended, if_none_match=tag, now_ms=NOW_MS).status == 200
 
 
 @pytest.mark.parametrize(
@@ -308,7 +310,7 @@ class Payment(BaseModel):
     parts: list[Part] = []
 
 
-def _offer_of(topic: dict[str, str]) -> Offer:
+def _offer_of(topic: dict[str, str]) -> TopicOffer:
     return _offer(topics={"payments": topic})
 
 

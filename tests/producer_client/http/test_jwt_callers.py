@@ -22,7 +22,7 @@ from jwt import api_jws
 from jwt.algorithms import get_default_algorithms
 
 from feedback.errors import NotAvailable, SettingsError
-from producer_client.http.authentication import Recognition
+from producer_client.http.authentication import CallerRecognition
 from producer_client.http.callers import NotAuthenticated, SignersUnknown, recognise
 from producer_client.http.jwt_callers import JwtCallers
 from producer_client.http.signers import (
@@ -236,7 +236,7 @@ class Clock:
 def name_of(known: JwtCallers, text: str) -> str:
     """Return the caller's name, as a door finds it that waits for keys."""
     headers = {"authorization": f"Bearer {text}"}
-    way = Recognition(proxy=None, keys=None, tokens=known)
+    way = CallerRecognition(proxy=None, keys=None, tokens=known)
     return asyncio.run(recognise(way, headers, "203.0.113.9")).name
 
 
@@ -293,7 +293,7 @@ def test_a_provider_that_is_away_is_no_refusal(
 def test_callers_who_wait_for_the_keys_ask_once_and_one_may_leave(provider: Provider) -> None:
     provider.goes_on.clear()
     known = callers(SignersOfAddress(provider.url, ALLOWED))
-    way = Recognition(proxy=None, keys=None, tokens=known)
+    way = CallerRecognition(proxy=None, keys=None, tokens=known)
     headers = {"authorization": f"Bearer {token()}"}
 
     async def calls() -> list[Any]:

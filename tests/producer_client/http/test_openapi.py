@@ -23,7 +23,7 @@ from feedback.status import State
 from feedback.statuses import SHOWN
 from producer_client import AsyncClient
 from producer_client.http.authentication import authentication_of
-from producer_client.http.door import Offer
+from producer_client.http.door import TopicOffer
 from producer_client.http.front_door import FrontDoor
 from producer_client.http.ids import request_id_of
 from producer_client.http.keys import KeyFile
@@ -68,7 +68,7 @@ def _app(door: FrontDoor) -> Starlette:
 
 def _document(*, has_probes: bool = True, **section: Any) -> dict[str, Any]:
     settings = load(None, http=section)
-    offer = Offer(settings.http, max_request_bytes=1_000_000)
+    offer = TopicOffer(settings.http, max_request_bytes=1_000_000)
     return document(settings.http, offer, has_probes=has_probes)
 
 

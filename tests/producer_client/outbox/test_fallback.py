@@ -20,7 +20,7 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status
-from onceward.servers.launch import Running
+from onceward.servers.launch import RunningServer
 from producer_client import AsyncClient, Client, SendResult, Submission
 from producer_client.outbox import OutboxForbidden, OutboxVersionError, circuit, fallback, migrate
 from producer_client.outbox.row_writer import POSTGRES_THREADS
@@ -48,7 +48,7 @@ LATE_S = 1.0
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Running]:
+def broker() -> Iterator[RunningServer]:
     """Yield a broker that these tests alone may stop, with one topic."""
     stack = Stack.start(redis=False, postgres=False, environ={})
     with stack as servers:
@@ -59,7 +59,7 @@ def broker() -> Iterator[Running]:
 
 
 @pytest.fixture
-def behind(broker: Running, make_settings: MakeSettings, outbox_url: str) -> Settings:
+def behind(broker: RunningServer, make_settings: MakeSettings, outbox_url: str) -> Settings:
     """Return settings of the broker that may be stopped."""
     return make_settings(
         kafka={"bootstrap_servers": broker.address},
@@ -116,7 +116,12 @@ def test_while_kafka_is_there_nothing_is_written(
 
 @pytest.mark.usefixtures("patient_rows")
 def test_while_kafka_stands_still_every_send_is_taken_in_time_and_none_is_lost_or_changed(
-    opened: Opened, broker: Running, behind: Settings, rows: Rows, at_once: AtOnce, left_open: None
+    opened: Opened,
+    broker: RunningServer,
+    behind: Settings,
+    rows: Rows,
+    at_once: AtOnce,
+    left_open: None,
 ) -> None:
     numbers = itertools.count()
     names: list[str] = []
@@ -154,7 +159,7 @@ def test_while_kafka_stands_still_every_send_is_taken_in_time_and_none_is_lost_o
 
 @pytest.mark.usefixtures("patient_rows")
 def test_many_at_once_go_the_same_way(
-    broker: Running, behind: Settings, rows: Rows, left_open: None
+    broker: RunningServer, behind: Settings, rows: Rows, left_open: None
 ) -> None:
     with Client(behind, outbox=behind.outbox.url) as client:
         client.send(b"before")
@@ -419,7 +424,7 @@ def test_an_id_of_the_callers_may_wait_in_a_row_that_nobody_can_read_now(
 @pytest.mark.usefixtures("patient_redis")
 @pytest.mark.parametrize("outbox_url", ["postgres"], indirect=True)
 def test_a_row_of_unknown_outcome_is_an_unknown_send(
-    opened: Opened, broker: Running, behind: Settings, engine: Engine, left_open: None
+    opened: Opened, broker: RunningServer, behind: Settings, engine: Engine, left_open: None
 ) -> None:
     with opened(behind, outbox=behind.outbox.url) as client, engine.connect() as locking:
         client.send(b"before")

@@ -10,7 +10,7 @@ from feedback.clock import monotonic_s
 from feedback.errors import SendUnknown
 from feedback.records.envelope import decode_headers
 from feedback.status import State
-from onceward.servers.launch import Running
+from onceward.servers.launch import RunningServer
 from producer_client import Client, Submission
 from tests.paused import paused
 from tests.producer_client.acting import Worker
@@ -26,7 +26,7 @@ TIMEOUT_S = 3.0
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Running]:
+def broker() -> Iterator[RunningServer]:
     """Yield a broker that these tests alone may stop, with one topic."""
     stack = Stack.start(redis=False, postgres=False, environ={})
     with stack as servers:
@@ -38,7 +38,7 @@ def broker() -> Iterator[Running]:
 
 @pytest.fixture
 def connected(
-    request: pytest.FixtureRequest, broker: Running, make_client: MakeClient, left_open: None
+    request: pytest.FixtureRequest, broker: RunningServer, make_client: MakeClient, left_open: None
 ) -> Client:
     """Return a client that has sent to the broker already."""
     client = make_client(
@@ -52,7 +52,7 @@ def connected(
     return client
 
 
-def _attempts(broker: Running, request_id: str) -> list[int]:
+def _attempts(broker: RunningServer, request_id: str) -> list[int]:
     envelopes = [decode_headers(record) for record in records_of(broker.address, TOPIC)]
     return [one.attempt for one in envelopes if one.request_id == request_id]
 
@@ -65,7 +65,7 @@ def _attempts(broker: Running, request_id: str) -> list[int]:
     indirect=["connected"],
 )
 def test_the_send_is_unknown_in_time_stays_pending_and_can_be_sent_again(
-    broker: Running, connected: Client, is_idempotent: bool, worker: Worker, group: str
+    broker: RunningServer, connected: Client, is_idempotent: bool, worker: Worker, group: str
 ) -> None:
     numbers = itertools.count()
 
@@ -90,7 +90,7 @@ def test_the_send_is_unknown_in_time_stays_pending_and_can_be_sent_again(
     assert not is_idempotent or len(attempts) == len({*attempts})
 
 
-def test_of_many_each_is_told_as_unknown_in_time(broker: Running, connected: Client) -> None:
+def test_of_many_each_is_told_as_unknown_in_time(broker: RunningServer, connected: Client) -> None:
     with paused(broker.pid):
 
         def send() -> None:
@@ -101,7 +101,7 @@ def test_of_many_each_is_told_as_unknown_in_time(broker: Running, connected: Cli
 
 
 def test_closing_is_bounded_while_a_record_is_under_way(
-    broker: Running, connected: Client, at_once: Callable[..., object]
+    broker: RunningServer, connected: Client, at_once: Callable[..., object]
 ) -> None:
     with paused(broker.pid):
         at_once(connected.send, b"v")

@@ -11,18 +11,18 @@ from feedback.status import FINAL, State
 from producer_client.sending.resending import (
     MAX_BACKOFF_FACTOR,
     ClientStep,
-    Decision,
     Ended,
     Later,
     Resend,
+    ResendDecision,
     ResendReason,
     SearchFirst,
     SeenRequest,
     decide,
     draw_of,
     next_step,
-    pause_s,
     reopens,
+    resend_pause_s,
 )
 
 SOON = (State.LOST, State.UNKNOWN)
@@ -114,7 +114,7 @@ AFTER_S = 30.0
 OPEN = (State.PENDING, State.ACCEPTED, State.RUNNING, State.RETRYING)
 
 
-def _decide(state: State, **facts: Any) -> Decision:
+def _decide(state: State, **facts: Any) -> ResendDecision:
     given: dict[str, Any] = {
         "attempt": 1,
         "since_told_s": 0.0,
@@ -210,7 +210,7 @@ def test_no_request_that_may_still_run_is_ever_forgotten_or_put_off_for_long(
 def test_a_pause_lies_between_its_bounds(
     attempt: int, draw: float, resend_after_s: float, past_s: float | None
 ) -> None:
-    found = pause_s(attempt, draw, resend_after_s=resend_after_s, past_s=past_s)
+    found = resend_pause_s(attempt, draw, resend_after_s=resend_after_s, past_s=past_s)
     assert resend_after_s * 0.7 <= found
     longest_s = MAX_BACKOFF_FACTOR if past_s is None else 1.25
     assert found <= max(resend_after_s * longest_s, 0.0 if past_s is None else 3600) * 1.001
@@ -220,7 +220,7 @@ def test_what_nobody_closes_is_sent_ever_more_seldom_at_last_once_an_hour() -> N
     now_s, sent_s = 0.0, list[float]()
     while now_s < 86_400:
         attempt = len(sent_s) + 1
-        now_s += pause_s(attempt, draw_of("r", attempt), resend_after_s=1, past_s=now_s)
+        now_s += resend_pause_s(attempt, draw_of("r", attempt), resend_after_s=1, past_s=now_s)
         sent_s.append(now_s)
     assert len([at for at in sent_s if at < 60]) > 5
     assert len(sent_s) < 60
@@ -252,7 +252,7 @@ def test_what_may_have_been_taken_back_before_redis_came_back_is_searched_for(
 
 
 def test_it_is_searched_for_when_it_would_be_sent_and_then_at_longer_and_longer_intervals() -> None:
-    def decided(since_told_s: float) -> Decision:
+    def decided(since_told_s: float) -> ResendDecision:
         return _decide(State.PENDING, is_from_before=True, since_told_s=since_told_s, draw=0.0)
 
     assert decided(AFTER_S - 1.0) == Later(1.0)

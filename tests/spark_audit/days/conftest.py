@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from feedback.clock import epoch_ms
 from feedback.settings.settings import load
 from spark_audit.judge.day_verdict import parse_fail_on
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.output.run_lock import alone
 from spark_audit.run.audit import audit_with
 from spark_audit.stage.window import window_of
@@ -36,6 +36,6 @@ def audit(spark: SparkSession, tmp_path: Path) -> Audit:
         window = window_of(date, now_ms=epoch_ms())
         with alone(output):
             outcome = audit_with(spark, settings, window, parse_fail_on(settings.audit.fail_on))
-        return Judged.of(spark, outcome, Places(output, date).findings)
+        return Judged.of(spark, outcome, DayPaths(output, date).findings)
 
     return run

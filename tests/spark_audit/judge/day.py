@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit.judge.judge import judge
-from spark_audit.stage.chain import Link, Reach
-from spark_audit.stage.manifest import ForgottenPartition, LogEnd, Manifest, Partition
+from spark_audit.stage.chain import ChainLink, RunReach
+from spark_audit.stage.manifest import ForgottenPartition, FrozenPartition, LogEnd, Manifest
 
 RECORDS = """kind string, topic string, partition int, offset long, timestamp_ms long,
     request_id string, attempt long, deadline_at long, payload_sha256 string, is_malformed boolean,
@@ -240,20 +240,20 @@ class Day:
         self.records.append(record)
         return record
 
-    def _partition(self, kind: str, topic: str, number: int) -> Partition:
+    def _partition(self, kind: str, topic: str, number: int) -> FrozenPartition:
         end = self._next[topic, number]
         begin = FIRST_OFFSET - LEFT if topic == QUIET_TOPIC else FIRST_OFFSET
-        return Partition(kind, topic, number, begin, FIRST_OFFSET, end, end)
+        return FrozenPartition(kind, topic, number, begin, FIRST_OFFSET, end, end)
 
-    def _link(self, topic: str, number: int) -> Link:
+    def _link(self, topic: str, number: int) -> ChainLink:
         end = self._next[topic, number]
-        own = Reach(2, "2026-11-20", FIRST_OFFSET, end, UNTIL, FROZEN, FIRST_OFFSET)
+        own = RunReach(2, "2026-11-20", FIRST_OFFSET, end, UNTIL, FROZEN, FIRST_OFFSET)
         if topic != QUIET_TOPIC:
-            return Link(topic, number, "", FIRST_OFFSET, (own,))
+            return ChainLink(topic, number, "", FIRST_OFFSET, (own,))
         # The day before left a record to this one, and has judged those behind it.
         first = FIRST_OFFSET - LEFT
-        before = Reach(1, "2026-11-19", first, FIRST_OFFSET, SINCE, SINCE + GRACE, first)
-        return Link(topic, number, "", first, (before, replace(own, first=first)))
+        before = RunReach(1, "2026-11-19", first, FIRST_OFFSET, SINCE, SINCE + GRACE, first)
+        return ChainLink(topic, number, "", first, (before, replace(own, first=first)))
 
 
 def coordinates_id(record: Facts) -> str:

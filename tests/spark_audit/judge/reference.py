@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 
 from spark_audit.findings import Finding
-from spark_audit.stage.chain import Link
+from spark_audit.stage.chain import ChainLink
 from spark_audit.stage.manifest import Manifest
 from tests.spark_audit.judge.day import Day, Facts
 from tests.spark_audit.judge.effects import effect_runs
@@ -80,7 +80,7 @@ def _is_reached(at: Facts, it: Manifest) -> bool:
     return is_in or _is_earlier(at, it)
 
 
-def _links(at: Facts, it: Manifest) -> list[Link]:
+def _links(at: Facts, it: Manifest) -> list[ChainLink]:
     place = (at["topic"], at["partition"])
     return [one for one in it.links if (one.topic, one.partition) == place]
 

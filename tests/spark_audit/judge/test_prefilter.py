@@ -15,7 +15,7 @@ from spark_audit.judge.figures import figures_of
 from spark_audit.judge.judge import judge
 from spark_audit.judge.judged_day import JudgedDay, judge_day
 from spark_audit.judge.prefilter import sift, to_judge
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.stage.snapshot import Snapshot
 from tests.spark_audit.judge.day import (
     DEADLINE,
@@ -49,7 +49,7 @@ def _add_plain(day: Day) -> Day:
 def _judged(spark: SparkSession, day: Day, folder: Path, *, samples: int = 0) -> JudgedDay:
     snapshot = Snapshot(folder / "snapshot")
     day.write(spark, snapshot.folder)
-    places = Places(folder, day.manifest.date)
+    places = DayPaths(folder, day.manifest.date)
     return judge_day(spark, snapshot, day.manifest, places, samples=samples)
 
 
@@ -165,7 +165,7 @@ def test_a_snapshot_that_was_taken_before_a_column_was_added_is_judged(
     records.drop("reopens").write.parquet(str(tmp_path / "old" / "records"))
     for name in ("requests", "runs"):
         (tmp_path / "new" / name).rename(tmp_path / "old" / name)
-    places = Places(tmp_path, day.manifest.date)
+    places = DayPaths(tmp_path, day.manifest.date)
     judged = judge_day(spark, Snapshot(tmp_path / "old"), day.manifest, places, samples=0)
     # What it does not say accuses nobody.
     assert [row["overdue"] for row in judged.requests.where("records > 1").collect()] == [False]

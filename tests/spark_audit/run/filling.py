@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from feedback.errors import NotAvailable
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.spark import open_session
 from tests.spark_audit.jars import audit_jars
 from tests.spark_audit.run.scene import Scene
@@ -53,7 +53,7 @@ def audited(scene: Scene, disk: Path, room_bytes: int) -> Ended:
         "room_bytes": room_bytes,
         "error": error,
         "finished": sorted(finished),
-        "report": sorted(one.name for one in Places(scene.output, DATE).report.glob("*")),
+        "report": sorted(one.name for one in DayPaths(scene.output, DATE).report.glob("*")),
         "is_told": not list(scene.output.glob("untold-*")),
         "leftovers": [str(one) for one in scene.leftovers()],
     }

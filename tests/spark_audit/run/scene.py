@@ -15,7 +15,7 @@ from feedback.errors import ExitCode
 from feedback.records.envelope import REQUEST_ID, payload_sha256
 from feedback.settings.settings import Settings
 from spark_audit.judge.day_verdict import parse_fail_on
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.output.run_lock import alone
 from spark_audit.run.audit import AuditResult, audit_with
 from spark_audit.stage.snapshot import Snapshot
@@ -103,7 +103,7 @@ class Scene:
         assert outcome.summary["counts"]["requests"] == len(IDS)
         found = outcome.summary["counts"]["findings"]
         assert {name: count for name, count in found.items() if count} == {"lost": 1}
-        (file,) = Places(self.output, DATE).findings.glob("kind=*/*.parquet")
+        (file,) = DayPaths(self.output, DATE).findings.glob("kind=*/*.parquet")
         assert [row["request_id"] for row in self.spark.read.parquet(str(file)).collect()] == [LOST]
         assert self.offered() == [LOST]
         assert Snapshot.of(self.output, DATE).is_complete
@@ -112,7 +112,7 @@ class Scene:
 
     def offered(self) -> list[str]:
         """Return the requests that the day's report offers for sending."""
-        text = (Places(self.output, DATE).report / "resend.jsonl").read_text()
+        text = (DayPaths(self.output, DATE).report / "resend.jsonl").read_text()
         return [json.loads(line)["request_id"] for line in text.splitlines()]
 
     def leftovers(self) -> Iterator[Path]:

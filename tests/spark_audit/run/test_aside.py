@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 
 from feedback.errors import ExitCode
 from feedback.records.envelope import ATTEMPT, DEADLINE, REQUEST_ID, outcome_id, payload_sha256
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.stage.window import Window
 from tests.spark_audit.run.scene import IDS, LOST, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
@@ -96,7 +96,7 @@ def test_what_is_no_request_is_counted_as_what_it_is_and_outcomes_that_are_read_
     counted = Counter(request=requests, outcome=12, tombstone=3, retry=1, wait=3, dlq=1)
     assert counts["records"] == counted
     # Its outcome says that the lost one has ended: it is found, and not offered for sending.
-    report = Places(scene.output, DATE).report
+    report = DayPaths(scene.output, DATE).report
     assert (report / "resend.jsonl").read_text() == ""
 
 

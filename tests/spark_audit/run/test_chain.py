@@ -20,7 +20,7 @@ import spark_audit.run.audit
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, SettingsError
 from feedback.records.envelope import DEADLINE, REQUEST_ID
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.output.run_lock import alone
 from spark_audit.run.audit import AuditResult
 from spark_audit.run.day_pruning import prune
@@ -60,7 +60,7 @@ def _lost(scene: Scene, date: str) -> list[str]:
 
 
 def _named(scene: Scene, date: str, finding: str) -> list[str]:
-    folder = Places(scene.output, date).findings
+    folder = DayPaths(scene.output, date).findings
     rows = scene.spark.read.parquet(str(folder)).where(f"kind = '{finding}'").collect()
     return sorted(row["request_id"] for row in rows)
 
@@ -106,7 +106,7 @@ def _others_are_refused_by_name(scene: Scene, other: str, tmp_path: Path) -> Non
         with pytest.raises(SettingsError, match="was read from the journal"):
             scene.audit(scene.settings(journal_url=journal), window)
     assert Snapshot.of(scene.output, DATE).manifest.read_bytes() == before
-    assert not Places(scene.output, DATE).summary.exists()
+    assert not DayPaths(scene.output, DATE).summary.exists()
 
 
 def test_what_no_day_would_come_for_and_what_ran_again_after_its_day_are_named_once(
@@ -131,7 +131,7 @@ def test_what_no_day_would_come_for_and_what_ran_again_after_its_day_are_named_o
     # Prometheus sees both: the day that was judged late is told nowhere else.
     assert (
         f'finding="lost",group="{scene.journal.group}"}} 6.0'
-        in Places(scene.output, today.date).metrics.read_text()
+        in DayPaths(scene.output, today.date).metrics.read_text()
     )
 
 

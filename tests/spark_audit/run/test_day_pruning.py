@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
 from spark_audit.output.outputs import remove
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.output.run_lock import alone
 from spark_audit.run import day_pruning as pruning
 from spark_audit.run.commands import cli
@@ -30,7 +30,7 @@ SIZE = 100
 
 
 def _add(output: Path, date: str, number: int, *, is_judged: bool = True) -> None:
-    snapshot, places = Snapshot.of(output, date), Places(output, date)
+    snapshot, places = Snapshot.of(output, date), DayPaths(output, date)
     folders = [snapshot.records, snapshot.requests, snapshot.runs]
     if is_judged:
         folders += [places.sifted, places.judged, places.findings / "kind=lost"]

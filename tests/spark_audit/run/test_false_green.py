@@ -7,7 +7,7 @@ import pytest
 from feedback.errors import ExitCode
 from feedback.settings.sections import AuditSection
 from spark_audit.run.audit import AuditResult
-from spark_audit.say.summary import one_line
+from spark_audit.say.summary import summary_line
 from spark_audit.stage.window import Window
 from tests.spark_audit.run.scene import IDS, Scene
 from tests.spark_audit.stage.samples import DAY_MS
@@ -41,5 +41,5 @@ def test_a_day_without_requests_is_good_and_says_that_it_is_empty(scene: Scene) 
     since_ms = 1_577_836_800_000
     outcome = scene.audit(window=Window("2020-01-01", since_ms, since_ms + DAY_MS))
     assert (outcome.exit_code, _found(outcome)) == (ExitCode.FINE, {})
-    assert "GOOD, no requests: " in one_line(outcome.summary)
+    assert "GOOD, no requests: " in summary_line(outcome.summary)
     assert "<h1>No requests" in outcome.page.read_text()

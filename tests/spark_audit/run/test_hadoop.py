@@ -17,7 +17,7 @@ from feedback.errors import ExitCode
 from feedback.settings.settings import Settings
 from spark_audit.output.location import Location, output_of, uri_of
 from spark_audit.output.outputs import settled
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.run import commands, opening
 from spark_audit.stage.snapshot import Snapshot
 from tests.spark_audit.hadoop import runs_of
@@ -84,13 +84,13 @@ def _run(command: Command, *arguments: str, date: str = DATE) -> dict[str, Any]:
 
 
 def _lost(scene: Scene, output: Location, date: str) -> list[str]:
-    folder = uri_of(settled(Places(output, date).findings))
+    folder = uri_of(settled(DayPaths(output, date).findings))
     rows = scene.spark.read.parquet(folder).where("kind = 'lost'").collect()
     return sorted(row["request_id"] for row in rows)
 
 
 def _to_resend(output: Location, date: str) -> list[str]:
-    file = settled(Places(output, date).report) / "resend.jsonl"
+    file = settled(DayPaths(output, date).report) / "resend.jsonl"
     lines = [json.loads(one) for one in file.read_text().splitlines()]
     return sorted(one["request_id"] for one in lines if "request_id" in one)
 
@@ -121,7 +121,7 @@ def test_a_day_and_the_next_by_the_commands(
     assert [one["date"] for one in json.loads(pruned.stdout)["days"]] == [DATE], pruned.output
     assert Snapshot.of(output, DATE).is_pruned
     monkeypatch.undo()
-    assert json.loads(Places(output, DATE).summary.read_text()) == again
+    assert json.loads(DayPaths(output, DATE).summary.read_text()) == again
     # One run of each folder, and nothing that a run should have taken away again.
     days = [day for kind in output.iterdir() if kind.is_dir() for day in kind.iterdir()]
     assert {len(runs_of(day)) for day in days} <= {0, 1}

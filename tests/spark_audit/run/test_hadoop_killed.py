@@ -19,7 +19,7 @@ from spark_audit.output.hadoop_path import HadoopPath
 from spark_audit.output.holder import Holder
 from spark_audit.output.location import Location, output_of, uri_of
 from spark_audit.output.outputs import remove, settled
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.output.run_lock import alone
 from spark_audit.run.audit import audit_with
 from tests.spark_audit.hadoop import runs_of
@@ -118,7 +118,7 @@ def _goes_right(scene: Scene, settings: Settings) -> None:
 
 
 def _lost(scene: Scene, output: Location, date: str = DATE) -> list[str]:
-    rows = scene.spark.read.parquet(uri_of(settled(Places(output, date).findings))).collect()
+    rows = scene.spark.read.parquet(uri_of(settled(DayPaths(output, date).findings))).collect()
     return sorted(row["request_id"] for row in rows if row["kind"] == "lost")
 
 

@@ -13,7 +13,7 @@ from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.say.resend_lines import LostRecord, PayloadReader
 from tests.eventually import eventually
 from tests.spark_audit.run.scene import IDS, LOST, Scene
@@ -110,6 +110,6 @@ def test_a_journal_that_has_lost_what_clients_were_told_offers_nothing(scene: Sc
     assert outcome.summary["counts"]["findings"]["lost"] == 5
     assert scene.offered() == []
     assert (outcome.summary["resend"]["begun"], outcome.summary["resend"]["withheld"]) == (1, 4)
-    page = Places(scene.output, DATE).page.read_text()
+    page = DayPaths(scene.output, DATE).page.read_text()
     assert "they may have run" in page
     assert "So the journal has lost rows" in page

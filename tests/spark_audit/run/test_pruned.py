@@ -10,7 +10,7 @@ from kafka.admin import KafkaAdminClient
 
 from consumer.journal import Journal
 from feedback.errors import ExitCode
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from tests.spark_audit.run.scene import IDS, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 
@@ -50,4 +50,4 @@ def test_what_was_pruned_or_deleted_leaves_the_day_incomplete_and_is_not_offered
     assert (gap["topic"], gap["first_offset"]) == (deleted, DELIVERED)
     for cause in ("pruned", "deleted before"):
         assert any(cause in one for one in outcome.summary["unseen"]), cause
-    assert not (Places(scene.output, DATE).report / "resend.jsonl").exists()
+    assert not (DayPaths(scene.output, DATE).report / "resend.jsonl").exists()

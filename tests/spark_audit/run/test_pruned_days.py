@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from feedback.errors import NotAvailable
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.output.run_lock import alone
 from spark_audit.run.day_pruning import prune
 from tests.spark_audit.run.scene import WINDOW, Scene
@@ -28,10 +28,10 @@ def test_a_pruned_day_keeps_its_offsets_and_is_read_again_only_when_that_is_aske
     with alone(scene.output):
         (pruned,) = prune(scene.output, before=today.date)
     assert (pruned.date, pruned.bytes > 0) == (DATE, True)
-    verdict = Places(scene.output, DATE).summary.read_bytes()
+    verdict = DayPaths(scene.output, DATE).summary.read_bytes()
     with pytest.raises(NotAvailable, match=r"was pruned: .*--again reads the day again"):
         scene.audit(window=WINDOW)
-    assert Places(scene.output, DATE).summary.read_bytes() == verdict
+    assert DayPaths(scene.output, DATE).summary.read_bytes() == verdict
     again = scene.audit(again=True)
     assert again.summary["unseen"] == []
     assert again.summary["offsets"] == first.summary["offsets"]

@@ -11,7 +11,7 @@ import pytest
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable
 from spark_audit.findings import Finding
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.run.telling import VerdictTelling
 from spark_audit.say.summary import Summary
 from spark_audit.stage.snapshot import Snapshot
@@ -40,7 +40,7 @@ def _judged(output: Path, date: str, *, frozen_at_ms: int = 0, **found: int) -> 
     told = summary({Finding(name): count for name, count in found.items()}) | {"date": date}
     read = {"frozen_at_ms": frozen_at_ms or told["frozen_at_ms"]}
     for path, content in (
-        (Places(output, date).summary, told),
+        (DayPaths(output, date).summary, told),
         (Snapshot.of(output, date).manifest, read),
     ):
         path.parent.mkdir(parents=True)
@@ -55,7 +55,7 @@ def _dates(chat: Hook) -> list[str]:
 
 
 def _is_bad(output: Path) -> bool:
-    metrics = Places(output, DATE).metrics
+    metrics = DayPaths(output, DATE).metrics
     return metrics.exists() and 'verdict="bad"} 1.0' in metrics.read_text()
 
 
@@ -89,7 +89,7 @@ def test_a_day_whose_run_died_before_its_report_is_left_to_the_run_that_judges_i
     telling = _telling(tmp_path, chat)
     telling.tell_untold()
     assert not chat.received
-    assert not Places(tmp_path, DATE).metrics.exists()
+    assert not DayPaths(tmp_path, DATE).metrics.exists()
 
 
 def test_an_old_day_that_is_judged_again_hides_nothing_of_last_night(
@@ -118,7 +118,7 @@ def test_a_day_that_was_not_over_keeps_no_earlier_one_from_being_told(
 ) -> None:
     noon = {"frozen_at_ms": summary()["until_ms"] - 1}
     part = summary() | {"date": DATE} | noon
-    path = Places(tmp_path, DATE).summary
+    path = DayPaths(tmp_path, DATE).summary
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(part))
     _telling(tmp_path, chat, date=YESTERDAY).tell(_judged(tmp_path, YESTERDAY, lost=1))
@@ -150,11 +150,11 @@ def test_an_old_day_whose_run_died_is_no_news_of_last_night(tmp_path: Path, chat
 
 
 def test_a_fault_of_the_metrics_that_has_passed_ends_no_run(tmp_path: Path, chat: Hook) -> None:
-    Places(tmp_path, DATE).metrics.mkdir(parents=True)
+    DayPaths(tmp_path, DATE).metrics.mkdir(parents=True)
     telling = _telling(tmp_path, chat)
     telling.expect(YESTERDAY)
     telling.tell(_judged(tmp_path, YESTERDAY, lost=1))
-    Places(tmp_path, DATE).metrics.rmdir()
+    DayPaths(tmp_path, DATE).metrics.rmdir()
     telling.tell(_judged(tmp_path, DATE))
     telling.finish()
     assert _is_bad(tmp_path)
@@ -164,7 +164,7 @@ def test_a_fault_of_the_metrics_that_has_passed_ends_no_run(tmp_path: Path, chat
 def test_metrics_that_cannot_be_written_keep_no_day_from_being_judged(
     tmp_path: Path, chat: Hook
 ) -> None:
-    Places(tmp_path, DATE).metrics.mkdir(parents=True)
+    DayPaths(tmp_path, DATE).metrics.mkdir(parents=True)
     _telling(tmp_path, chat).expect(YESTERDAY)
     _judged(tmp_path, YESTERDAY, lost=1)
     telling = _telling(tmp_path, chat)
@@ -174,7 +174,7 @@ def test_metrics_that_cannot_be_written_keep_no_day_from_being_judged(
     with pytest.raises(NotAvailable, match="cannot be written"):
         telling.finish()
     assert _dates(chat) == [YESTERDAY, DATE]
-    Places(tmp_path, DATE).metrics.rmdir()
+    DayPaths(tmp_path, DATE).metrics.rmdir()
     again = _telling(tmp_path, chat, date=TOMORROW)
     again.tell_untold()
     again.finish()

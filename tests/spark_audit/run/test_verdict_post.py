@@ -8,7 +8,7 @@ import pytest
 
 from feedback.logs import event_of
 from onceward.servers.ports import free_port
-from spark_audit.say.summary import TRIES, post_verdict, text_of
+from spark_audit.say.summary import TRIES, post_verdict, slack_line
 from tests.kit.webhook import SECRET, Hook, open_hook
 from tests.spark_audit.say.samples import summary
 
@@ -28,8 +28,8 @@ def test_the_verdict_is_posted_as_slack_takes_it(chat: Hook) -> None:
     assert _post(chat.url)
     ((path, body),) = chat.received
     assert path == f"/services/{SECRET}"
-    assert json.loads(body) == {"text": text_of(summary())}
-    assert "GOOD, 100 requests" in text_of(summary())
+    assert json.loads(body) == {"text": slack_line(summary())}
+    assert "GOOD, 100 requests" in slack_line(summary())
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
@@ -92,7 +92,7 @@ def test_a_log_that_was_on_is_on_again(chat: Hook, caplog: pytest.LogCaptureFixt
 
 
 def test_what_means_something_to_slack_is_escaped() -> None:
-    assert "&lt;!channel&gt; &amp;" in text_of(summary(unseen=["<!channel> &"]))
+    assert "&lt;!channel&gt; &amp;" in slack_line(summary(unseen=["<!channel> &"]))
 
 
 def _logged(caplog: pytest.LogCaptureFixture) -> str:

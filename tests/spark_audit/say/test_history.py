@@ -8,11 +8,11 @@ import pytest
 
 from feedback.logs import event_of
 from spark_audit.findings import Finding
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.say.history import (
     NAME,
     History,
-    line_of,
+    day_line,
     put_in,
     read_history,
     read_lines,
@@ -25,7 +25,7 @@ TODAY = "2026-11-20"
 
 
 def _keep(output: Path, found: Summary) -> Path:
-    path = Places(output, found["date"]).summary
+    path = DayPaths(output, found["date"]).summary
     path.parent.mkdir(parents=True)
     path.write_text(as_text(found))
     return path
@@ -140,7 +140,7 @@ def test_a_summary_holds_its_history(tmp_path: Path) -> None:
 
 def test_a_day_of_the_table_is_not_looked_up_elsewhere(tmp_path: Path) -> None:
     for day in (18, 19):
-        put_in(tmp_path, line_of(_day(f"2026-11-{day}", lost=day)))
+        put_in(tmp_path, day_line(_day(f"2026-11-{day}", lost=day)))
     found = _read(tmp_path)
     assert [(one.date, one.numbers["lost"]) for one in found.days] == [
         ("2026-11-19", 19),
@@ -153,20 +153,20 @@ def test_the_table_says_what_the_summaries_say(tmp_path: Path) -> None:
     every = [_day("2026-11-19", lost=3), _day("2026-11-18", unseen=["Redis is away"])]
     for one in every:
         _keep(tmp_path / "without", one)
-        put_in(tmp_path, line_of(one))
+        put_in(tmp_path, day_line(one))
     assert _read(tmp_path) == _read(tmp_path / "without")
 
 
 def test_a_run_that_dies_while_it_replaces_a_report_leaves_no_line_that_differs(
     tmp_path: Path,
 ) -> None:
-    put_in(tmp_path, line_of(_day("2026-11-19", lost=1)))
+    put_in(tmp_path, day_line(_day("2026-11-19", lost=1)))
     take_out(tmp_path, "2026-11-19")
     # The new report is there, and its line is not.
     _keep(tmp_path, _day("2026-11-19", lost=2))
     assert [one.numbers["lost"] for one in _read(tmp_path).days] == [2]
     take_out(tmp_path, "2026-11-19")
-    put_in(tmp_path, line_of(_day("2026-11-19", lost=2)))
+    put_in(tmp_path, day_line(_day("2026-11-19", lost=2)))
     assert list(read_lines(tmp_path)) == ["2026-11-19"]
 
 

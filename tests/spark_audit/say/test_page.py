@@ -17,7 +17,7 @@ from spark_audit.say.history import RECENT, Day, History, strip_of
 from spark_audit.say.page import render
 from spark_audit.say.resend_lines import ResendLines
 from spark_audit.say.summary import Summary
-from spark_audit.stage.chain import Link
+from spark_audit.stage.chain import ChainLink
 from spark_audit.stage.gaps import Gap
 from tests.spark_audit.say.reading import Element, read
 from tests.spark_audit.say.samples import HOUR_MS, SINCE_MS, found_request, summary
@@ -52,7 +52,7 @@ def _hostile() -> str:
         by_state={HOSTILE: 1},
         records={HOSTILE: 1},
         by_topic={HOSTILE: {Finding.LOST: 1}},
-        links=(Link(HOSTILE, 0, "", 0, (), next_first=7, judged=7),),
+        links=(ChainLink(HOSTILE, 0, "", 0, (), next_first=7, judged=7),),
     )
     return render(found, CardSources(everything, {HOSTILE: HOSTILE}, FILES))
 
@@ -198,7 +198,7 @@ def test_statuses_that_were_not_compared_are_not_shown_as_zero() -> None:
 
 
 def test_a_green_day_says_what_was_looked_at() -> None:
-    link = Link("payments", 3, "", 10, (), next_first=110, judged=98, silent=2, waiting=5)
+    link = ChainLink("payments", 3, "", 10, (), next_first=110, judged=98, silent=2, waiting=5)
     page = _page(summary(links=(link,), statuses=1_234, records={"request": 98, "dlq": 4}))
     said = page.words
     for text in ("100 offsets", "5 wait", "1,234 statuses", "98 request", "4 dlq"):
@@ -208,7 +208,7 @@ def test_a_green_day_says_what_was_looked_at() -> None:
 
 
 def test_topics_are_told_with_what_was_found_of_each() -> None:
-    link = Link("calm", 0, "", 0, (), next_first=9, judged=9)
+    link = ChainLink("calm", 0, "", 0, (), next_first=9, judged=9)
     counts = {"payments": {Finding.LATE: 1, Finding.LOST: 2}, None: {Finding.ORPHAN: 1}}
     page = _page(summary(links=(link,), by_topic=counts))
     found = {row.one("th").text: row.one("td", "wide").text for row in _rows(page, "Offsets")}

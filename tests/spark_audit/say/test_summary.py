@@ -7,7 +7,7 @@ from spark_audit.findings import Finding
 from spark_audit.judge.day_verdict import parse_fail_on
 from spark_audit.judge.status_check import Disagreement
 from spark_audit.say.resend_lines import ResendLines
-from spark_audit.say.summary import MOST_GAPS, as_text, one_line, summarise
+from spark_audit.say.summary import MOST_GAPS, as_text, summarise, summary_line
 from spark_audit.stage.gaps import Gap
 from tests.spark_audit.say.samples import figures, manifest, summary
 
@@ -125,21 +125,21 @@ def test_it_says_how_many_were_resent_and_how_many_of_these_had_to_be() -> None:
 
 
 def test_a_good_day_is_one_line() -> None:
-    assert one_line(summary(requests=12_345)) == (
+    assert summary_line(summary(requests=12_345)) == (
         "2026-11-20 payments: GOOD, 12,345 requests: "
         "0 lost, 0 ran twice, 0 in doubt; 0 pending, 0 in flight"
     )
 
 
 def test_an_empty_day_says_so() -> None:
-    assert one_line(summary(requests=0)) == (
+    assert summary_line(summary(requests=0)) == (
         "2026-11-20 payments: GOOD, no requests: "
         "0 lost, 0 ran twice, 0 in doubt; 0 pending, 0 in flight"
     )
 
 
 def test_the_line_names_what_was_found_and_what_was_not_seen() -> None:
-    said = one_line(
+    said = summary_line(
         summary({Finding.LOST: 1_000, Finding.LATE: 2}, unseen=["Redis is away"], pending=5)
     )
     assert "INCOMPLETE" in said
@@ -148,5 +148,5 @@ def test_the_line_names_what_was_found_and_what_was_not_seen() -> None:
 
 
 def test_the_line_stays_one_line_whatever_it_has_to_say() -> None:
-    said = one_line(summary(unseen=["a\nb\x1b[2J\u202e"]))
+    said = summary_line(summary(unseen=["a\nb\x1b[2J\u202e"]))
     assert said.isprintable()

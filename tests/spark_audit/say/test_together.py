@@ -14,7 +14,7 @@ from spark_audit.judge.day_verdict import parse_fail_on
 from spark_audit.judge.figures import figures_of
 from spark_audit.judge.status_check import Disagreement
 from spark_audit.output.outputs import replacing, write_text
-from spark_audit.output.paths import Places
+from spark_audit.output.paths import DayPaths
 from spark_audit.say.cards import CardSources
 from spark_audit.say.findings_csv import write_disagreements, write_findings_csv
 from spark_audit.say.findings_parquet import (
@@ -51,7 +51,7 @@ def _read(lost: Sequence[LostRecord]) -> list[Payload]:
     return [(None, one.request_id.encode(), ()) for one in lost]
 
 
-def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places[Path]) -> None:
+def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: DayPaths[Path]) -> None:
     judged, limits = judged_frame(spark, rows), manifest()
     output = places.output
     figures = figures_of(judged, since_ms=limits.since_ms, until_ms=limits.until_ms)
@@ -79,7 +79,7 @@ def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places[Pat
         files = [one.name for one in part.iterdir()]
         history = read_history(places.output, limits.date, length_ms=DAY_MS)
         days = strip_of(
-            history.recent, limits.date, has_page=lambda one: Places(output, one).page.exists()
+            history.recent, limits.date, has_page=lambda one: DayPaths(output, one).page.exists()
         )
         page = render(summary, CardSources(first_of_each(findings), {}, files, days))
         write_text(part / "report.html", page)
@@ -92,7 +92,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 def test_a_day_leaves_its_files_and_the_same_day_again_leaves_the_same(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    places = Places(tmp_path, "2026-11-20")
+    places = DayPaths(tmp_path, "2026-11-20")
     _say(spark, _day(), places)
     once = _files(places.report)
     _say(spark, _day()[::-1], places)
@@ -107,11 +107,11 @@ def test_a_day_leaves_its_files_and_the_same_day_again_leaves_the_same(
 def test_each_link_of_the_page_leads_to_something_that_is_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    before = Places(tmp_path, "2026-11-19")
+    before = DayPaths(tmp_path, "2026-11-19")
     before.report.mkdir(parents=True)
     before.summary.write_text(as_text(sample_summary({Finding.LOST: 2}, date=before.date)))
     before.page.write_text("yesterday's")
-    places = Places(tmp_path, "2026-11-20")
+    places = DayPaths(tmp_path, "2026-11-20")
     _say(spark, _day(), places)
     page = read(places.page.read_text())
     hrefs = [one.attributes["href"] for one in page.all("a")]
@@ -124,7 +124,7 @@ def test_each_link_of_the_page_leads_to_something_that_is_there(
 
 def test_a_day_that_cannot_be_said_leaves_no_report(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "findings").write_text("a file where a folder should be")
-    places = Places(tmp_path, "2026-11-20")
+    places = DayPaths(tmp_path, "2026-11-20")
     with pytest.raises(NotAvailable, match="cannot be written"):
         _say(spark, _day(), places)
     assert not places.report.exists()

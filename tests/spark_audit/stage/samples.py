@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from feedback.clock import epoch_ms
-from spark_audit.stage.manifest import Manifest, Partition, TopicKind
+from spark_audit.stage.manifest import FrozenPartition, Manifest, TopicKind
 
 DAY_MS = 86_400_000
 # Yesterday: what is much older, the broker's retention takes away in the middle of a test.
@@ -22,13 +22,13 @@ def partition(
     start: int = 0,
     end: int = 10,
     committed: int | None = None,
-) -> Partition:
+) -> FrozenPartition:
     """Return a partition of a frozen topic."""
-    return Partition(kind.value, topic, number, begin, start, end, committed)
+    return FrozenPartition(kind.value, topic, number, begin, start, end, committed)
 
 
 def manifest(
-    *partitions: Partition,
+    *partitions: FrozenPartition,
     group: str = "group",
     since_ms: int = 0,
     until_ms: int = 2**62,

@@ -9,7 +9,15 @@ from random import Random
 
 import pytest
 
-from spark_audit.stage.chain import STRAY_MS, Chain, Link, Past, Reach, Start, stretches
+from spark_audit.stage.chain import (
+    STRAY_MS,
+    Chain,
+    ChainLink,
+    ChainStart,
+    EarlierRun,
+    RunReach,
+    first_reached,
+)
 
 DAY_MS = 86_400_000
 DAYS = 5
@@ -30,14 +38,16 @@ class Log:
     """A partition and the runs over it, as the freeze and the staging make them."""
 
     times: list[int] = field(default_factory=list)
-    pasts: dict[str, Past] = field(default_factory=dict)
+    pasts: dict[str, EarlierRun] = field(default_factory=dict)
 
     def first_since(self, at: int) -> int:
         """Return the offset that Kafka names for a time: of the first record not before it."""
         later = (offset for offset, time in enumerate(self.times) if time >= at)
         return next(later, len(self.times))
 
-    def run(self, day: int, now: int, *, until: int | None = None, most: int | None = None) -> Link:
+    def run(
+        self, day: int, now: int, *, until: int | None = None, most: int | None = None
+    ) -> ChainLink:
         """Judge a day and return its link.
 
         Args:
@@ -57,11 +67,11 @@ class Log:
             number, until, now = chain.own.number, chain.own.until_ms, chain.own.frozen_at_ms
         else:
             strays = 0 if start.is_first else first
-            reaches = (*reaches, Reach(number, date_of(day), first, end, until, now, strays))
+            reaches = (*reaches, RunReach(number, date_of(day), first, end, until, now, strays))
         waiting = [at for at in range(first, end) if owner(reaches, at, self.times[at]) is None]
         next_first = min(waiting, default=max(first, end))
-        link = Link(*PLACE, TOPIC_ID, first, reaches, next_first=next_first)
-        self.pasts[chain.date] = Past(chain.date, number, until, now, {PLACE: link})
+        link = ChainLink(*PLACE, TOPIC_ID, first, reaches, next_first=next_first)
+        self.pasts[chain.date] = EarlierRun(chain.date, number, until, now, {PLACE: link})
         return link
 
     def judged(self, day: int) -> set[int]:
@@ -74,7 +84,7 @@ class Log:
         return {at for at in every if owner(reaches, at, self.times[at]) == past.date}
 
 
-def owner(reaches: Iterable[Reach], offset: int, timestamp_ms: int) -> str | None:
+def owner(reaches: Iterable[RunReach], offset: int, timestamp_ms: int) -> str | None:
     """Return the date of the day that judges a record; None while none does."""
     return next((one.date for one in reaches if one.takes(offset, timestamp_ms)), None)
 
@@ -191,50 +201,50 @@ def test_a_day_that_was_judged_before_its_end_is_judged_to_its_end_later() -> No
     assert [log.judged(day) for day in (0, 1)] == [{0}, {1, 2, 3}]
 
 
-def chain_of(*links: Link) -> Chain:
-    past = Past("2026-11-01", 1, 1, 2, {(one.topic, one.partition): one for one in links})
+def chain_of(*links: ChainLink) -> Chain:
+    past = EarlierRun("2026-11-01", 1, 1, 2, {(one.topic, one.partition): one for one in links})
     return Chain("2026-11-02", (past,))
 
 
-def judged_link(next_first: int = 9) -> Link:
-    return Link(*PLACE, TOPIC_ID, 0, (), next_first=next_first)
+def judged_link(next_first: int = 9) -> ChainLink:
+    return ChainLink(*PLACE, TOPIC_ID, 0, (), next_first=next_first)
 
 
-def start_of(chain: Chain, *, place: tuple[str, int] = PLACE, **given: object) -> Start:
+def start_of(chain: Chain, *, place: tuple[str, int] = PLACE, **given: object) -> ChainStart:
     known = {"topic_id": TOPIC_ID, "end": 20, "is_derived": False} | given
     return chain.start(place, **known)  # type: ignore[arg-type]
 
 
 def test_a_partition_that_was_added_is_read_from_its_first_record() -> None:
-    assert start_of(chain_of(judged_link()), place=("pay", 1)) == Start(0)
+    assert start_of(chain_of(judged_link()), place=("pay", 1)) == ChainStart(0)
 
 
 def test_a_topic_that_the_group_made_since_is_read_from_its_first_record() -> None:
     found = start_of(chain_of(judged_link()), place=("pay.g.dlq", 0), is_derived=True)
-    assert found == Start(0)
+    assert found == ChainStart(0)
 
 
 def test_a_topic_that_nobody_judged_begins_with_the_window() -> None:
-    assert start_of(chain_of(judged_link()), place=("new", 0)) == Start(None, is_first=True)
-    assert start_of(Chain("2026-11-02"), is_derived=True) == Start(None, is_first=True)
+    assert start_of(chain_of(judged_link()), place=("new", 0)) == ChainStart(None, is_first=True)
+    assert start_of(Chain("2026-11-02"), is_derived=True) == ChainStart(None, is_first=True)
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_first_record_and_its_end_was_not_seen() -> (
     None
 ):
     found = start_of(chain_of(judged_link()), topic_id="topic-2")
-    assert found == Start(0, lost_from=9)
+    assert found == ChainStart(0, lost_from=9)
 
 
 def test_a_log_that_was_cut_is_read_from_its_new_end_and_that_is_said() -> None:
-    assert start_of(chain_of(judged_link()), end=5) == Start(5, lost_from=5)
+    assert start_of(chain_of(judged_link()), end=5) == ChainStart(5, lost_from=5)
 
 
 def test_what_is_no_record_is_of_the_day_that_came_by_first() -> None:
     reaches = [
-        Reach(1, "a", 0, 10, 0, 0, 0),
-        Reach(2, "b", 7, 15, 0, 0, 7),
-        Reach(3, "a", 0, 20, 0, 0, 0),
+        RunReach(1, "a", 0, 10, 0, 0, 0),
+        RunReach(2, "b", 7, 15, 0, 0, 7),
+        RunReach(3, "a", 0, 20, 0, 0, 0),
     ]
-    assert list(stretches(reaches, "a")) == [(0, 10), (15, 20)]
-    assert list(stretches(reaches, "b")) == [(10, 15)]
+    assert list(first_reached(reaches, "a")) == [(0, 10), (15, 20)]
+    assert list(first_reached(reaches, "b")) == [(10, 15)]

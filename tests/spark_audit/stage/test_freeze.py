@@ -22,7 +22,7 @@ from spark_audit.stage.audited_topics import kind_of
 from spark_audit.stage.chain import Chain
 from spark_audit.stage.freeze import freeze
 from spark_audit.stage.gaps import retention_gaps
-from spark_audit.stage.manifest import Manifest, Partition
+from spark_audit.stage.manifest import FrozenPartition, Manifest
 from spark_audit.stage.window import Window
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings
 from tests.spark_audit.stage.samples import BEGIN_MS as BEGIN
@@ -39,7 +39,7 @@ def frozen(settings: Settings, **given: object) -> Manifest:
     return freeze(settings, WINDOW, now_ms=NOW_MS, **given)  # type: ignore[arg-type]
 
 
-def only(manifest: Manifest) -> Partition:
+def only(manifest: Manifest) -> FrozenPartition:
     """Return the only partition."""
     (one,) = manifest.partitions
     return one
@@ -52,7 +52,7 @@ def test_the_window_starts_at_its_first_record_and_ends_at_the_logs_end(
     for timestamp_ms in (BEGIN - 1, BEGIN, BEGIN + 5, BEGIN + DAY_MS, BEGIN + DAY_MS + 1):
         append(name, timestamp_ms=timestamp_ms)
     commit(name, 4)
-    assert only(frozen(make_settings(name))) == Partition("request", name, 0, 0, 1, 5, 4)
+    assert only(frozen(make_settings(name))) == FrozenPartition("request", name, 0, 0, 1, 5, 4)
 
 
 def test_a_record_before_midnight_behind_one_after_it_is_read_with_it(
@@ -70,7 +70,7 @@ def test_without_a_record_so_late_there_is_nothing_to_read(
 ) -> None:
     name = topic(1)
     append(name, timestamp_ms=BEGIN - 1)
-    assert only(frozen(make_settings(name))) == Partition("request", name, 0, 0, 1, 1, None)
+    assert only(frozen(make_settings(name))) == FrozenPartition("request", name, 0, 0, 1, 1, None)
 
 
 def test_an_empty_topic_is_an_empty_range_and_not_committed(
@@ -78,8 +78,8 @@ def test_an_empty_topic_is_an_empty_range_and_not_committed(
 ) -> None:
     name = topic(2)
     assert frozen(make_settings(name)).partitions == (
-        Partition("request", name, 0, 0, 0, 0, None),
-        Partition("request", name, 1, 0, 0, 0, None),
+        FrozenPartition("request", name, 0, 0, 0, 0, None),
+        FrozenPartition("request", name, 1, 0, 0, 0, None),
     )
 
 
@@ -175,8 +175,8 @@ def test_a_topic_made_in_the_middle_of_the_day_is_read_from_its_first_record_and
     commit(newer, 3)
     manifest = frozen(make_settings(older, newer), chain=Chain(DATE, (before.past,)))
     found = {(one.topic, one.partition): one for one in manifest.partitions}
-    assert found[newer, 0] == Partition("request", newer, 0, 0, 0, 3, 3)
-    assert found[newer, 1] == Partition("request", newer, 1, 0, 0, 0, None)
+    assert found[newer, 0] == FrozenPartition("request", newer, 0, 0, 0, 3, 3)
+    assert found[newer, 1] == FrozenPartition("request", newer, 1, 0, 0, 0, None)
     assert list(retention_gaps(manifest)) == []
 
 

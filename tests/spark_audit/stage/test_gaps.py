@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_audit.findings import Finding
-from spark_audit.stage.chain import Link
+from spark_audit.stage.chain import ChainLink
 from spark_audit.stage.gaps import (
     MARKERS,
     Gap,
@@ -18,18 +18,18 @@ from spark_audit.stage.gaps import (
     holes,
     retention_gaps,
 )
-from spark_audit.stage.manifest import Aborted, Manifest, Partition
+from spark_audit.stage.manifest import AbortedOffsets, FrozenPartition, Manifest
 from tests.spark_audit.judge.day import DLQ_TOPIC, FIRST_OFFSET, RETRY_TOPIC, TOPIC, Day
 from tests.spark_audit.judge.planted import plant
 
 
-def manifest_of(*partitions: Partition) -> Manifest:
+def manifest_of(*partitions: FrozenPartition) -> Manifest:
     return replace(Day().manifest, partitions=partitions, links=())
 
 
-def request_partition(**facts: int | None) -> Partition:
+def request_partition(**facts: int | None) -> FrozenPartition:
     given = {"begin": 100, "start": 100, "end": 200, "committed": 200} | facts
-    return Partition("request", TOPIC, 0, **given)  # type: ignore[arg-type]
+    return FrozenPartition("request", TOPIC, 0, **given)  # type: ignore[arg-type]
 
 
 def test_what_was_deleted_before_it_was_delivered_is_a_retention_gap() -> None:
@@ -37,8 +37,8 @@ def test_what_was_deleted_before_it_was_delivered_is_a_retention_gap() -> None:
     assert list(retention_gaps(manifest)) == [Gap(Finding.RETENTION_GAP, TOPIC, 0, 40, 100, 60)]
 
 
-def judged_up_to(offset: int) -> Link:
-    return Link(TOPIC, 0, "", first=offset, reaches=())
+def judged_up_to(offset: int) -> ChainLink:
+    return ChainLink(TOPIC, 0, "", first=offset, reaches=())
 
 
 def test_what_was_deleted_before_an_audit_saw_it_is_a_retention_gap() -> None:
@@ -62,7 +62,7 @@ def test_a_group_that_has_committed_nothing_proves_no_gap() -> None:
 
 
 def test_nobody_has_to_have_consumed_dead_letters() -> None:
-    letters = Partition("dlq", DLQ_TOPIC, 0, begin=100, start=100, end=200, committed=0)
+    letters = FrozenPartition("dlq", DLQ_TOPIC, 0, begin=100, start=100, end=200, committed=0)
     assert not list(retention_gaps(manifest_of(letters)))
 
 
@@ -111,7 +111,7 @@ def test_a_topic_of_which_nothing_was_read_is_one_gap(spark: SparkSession) -> No
 
 def test_gaps_come_by_finding_and_place(spark: SparkSession) -> None:
     records, _, _ = Day().frames(spark)
-    retry = Partition("retry", RETRY_TOPIC, 0, begin=50, start=50, end=50, committed=10)
+    retry = FrozenPartition("retry", RETRY_TOPIC, 0, begin=50, start=50, end=50, committed=10)
     first = replace(request_partition(), partition=1)
     found = find_gaps(records, manifest_of(retry, first, request_partition()))
     assert [(one.finding, one.topic, one.partition) for one in found] == [
@@ -144,7 +144,7 @@ def test_holes_are_those_between_any_offsets() -> None:
         assert missing == set(range(start, end)) - offsets
 
 
-class Looked(list[Aborted]):
+class Looked(list[AbortedOffsets]):
     """Counts how often it was looked at."""
 
     looks = 0
@@ -156,7 +156,7 @@ class Looked(list[Aborted]):
 
 def test_of_many_aborted_transactions_only_those_of_a_hole_are_looked_at() -> None:
     # Ten offsets each, of which the last three are records.
-    aborted = Looked(Aborted(TOPIC, 0, 10 * one, 10 * one + 7) for one in range(100_000))
+    aborted = Looked(AbortedOffsets(TOPIC, 0, 10 * one, 10 * one + 7) for one in range(100_000))
     hole = (500_007, 500_040)
     assert list(_unexplained(*hole, aborted)) == [
         (500_007, 500_010),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import NotAvailable
-from spark_audit.stage.chain import Link, Reach
-from spark_audit.stage.manifest import Aborted, LogEnd, Manifest, SnapshotSource, TopicKind
+from spark_audit.stage.chain import ChainLink, RunReach
+from spark_audit.stage.manifest import AbortedOffsets, LogEnd, Manifest, SnapshotSource, TopicKind
 from tests.spark_audit.stage.samples import manifest, partition
 
 
@@ -22,9 +22,11 @@ def test_what_was_written_is_read_again_beyond_32_bits_too(tmp_path: Path) -> No
             carried=("a", "it's <b>"),
         ),
         compacted=("payments.group.wait",),
-        aborted=(Aborted("payments", 0, 2**40, 2**41),),
+        aborted=(AbortedOffsets("payments", 0, 2**40, 2**41),),
         log_ends=(LogEnd("payments", 0, 2**62),),
-        links=(Link("payments", 0, "id", 3, (Reach(1, "2026-11-20", 3, 9, 2**41, 2**42, 0),)),),
+        links=(
+            ChainLink("payments", 0, "id", 3, (RunReach(1, "2026-11-20", 3, 9, 2**41, 2**42, 0),)),
+        ),
         source=SnapshotSource(
             ("payments",), "127.0.0.1:9092", "sqlite:///j.db", "cluster", "journal", "4"
         ),

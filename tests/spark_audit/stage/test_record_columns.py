@@ -24,7 +24,7 @@ from feedback.records.envelope import (
     payload_sha256,
 )
 from spark_audit.stage import record_columns
-from spark_audit.stage.record_columns import Headers
+from spark_audit.stage.record_columns import RecordHeaders
 
 Header = tuple[str, bytes | None]
 # The columns of `with_envelope`.
@@ -144,9 +144,9 @@ def expected(record: Record) -> tuple[str, int, int | None, int | None, bool, st
     return found.request_id, found.attempt, found.deadline_at, found.reopens, False, digest
 
 
-def headers_of_a_frame() -> Headers:
+def headers_of_a_frame() -> RecordHeaders:
     """Return the column `headers` as it is read."""
-    return Headers(F.col("headers.key"), F.col("headers.value"))
+    return RecordHeaders(F.col("headers.key"), F.col("headers.value"))
 
 
 def read(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> list[Row]:

@@ -52,7 +52,7 @@ def staging_that(act: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(snapshot, "stage_records", records)
     monkeypatch.setattr(snapshot, "read_written", lambda _, folder, schema: folder)
     monkeypatch.setattr(snapshot, "aborted_of", lambda *_: ())
-    monkeypatch.setattr(snapshot, "counted", lambda *_: ())
+    monkeypatch.setattr(snapshot, "counted_links", lambda *_: ())
     monkeypatch.setattr(snapshot, "stage_journal", journal)
     monkeypatch.setattr(snapshot, "log_ends", lambda *_: ())
 

@@ -31,8 +31,8 @@ from sqlalchemy import (
     update,
 )
 
-from consumer.features.waits.registry.wait_rows import Expiry, Unfinished
-from consumer.journal.batch import Columns, Shape
+from consumer.features.waits.registry.wait_rows import ExpiryRow, UnfinishedRow
+from consumer.journal.batch import BatchShape, Columns
 from consumer.journal.tables import BIGINT
 from consumer.journal.wait_tables import expiry, wait
 from feedback.kafka.values import Partition
@@ -52,8 +52,8 @@ _WAIT: Columns = (
     ("holder", _TEXT),
     ("generation", BIGINT),
 )
-_UNFINISHED = Shape("unfinished", (*_WAIT, ("written_at", BIGINT)))
-_EXPIRY = Shape(
+_UNFINISHED = BatchShape("unfinished", (*_WAIT, ("written_at", BIGINT)))
+_EXPIRY = BatchShape(
     "expiry",
     (
         *_WAIT,
@@ -63,33 +63,33 @@ _EXPIRY = Shape(
         ("ended_offset", BIGINT),
     ),
 )
-_END = Shape("wait_end", (*_REQUEST, ("ended_offset", BIGINT)))
+_END = BatchShape("wait_end", (*_REQUEST, ("ended_offset", BIGINT)))
 BATCHES = (_UNFINISHED, _EXPIRY, _END)
 
 # Of requests: the name, and the offset before which a record of it is ended.
-Ends = Iterable[tuple[str, int]]
+EndedOffsets = Iterable[tuple[str, int]]
 
 
 def write_waits(
-    connection: Connection, group: str, place: Partition, rows: Sequence[Unfinished]
+    connection: Connection, group: str, place: Partition, rows: Sequence[UnfinishedRow]
 ) -> None:
     """Write the latest wait record of each request; an older one never replaces a newer."""
     _execute(connection, _UNFINISHED, group, place, rows, _upsert_waits)
 
 
-def delete_waits(connection: Connection, group: str, place: Partition, ends: Ends) -> None:
+def delete_waits(connection: Connection, group: str, place: Partition, ends: EndedOffsets) -> None:
     """Delete the requests whose record lies before the offset given with each."""
     _execute(connection, _END, group, place, ends, _delete_waits)
 
 
 def write_expiries(
-    connection: Connection, group: str, place: Partition, rows: Sequence[Expiry]
+    connection: Connection, group: str, place: Partition, rows: Sequence[ExpiryRow]
 ) -> None:
     """Write requests that are on their way to the dead letters."""
     _execute(connection, _EXPIRY, group, place, rows, _insert_expiries)
 
 
-def end_expiries(connection: Connection, group: str, place: Partition, ends: Ends) -> None:
+def end_expiries(connection: Connection, group: str, place: Partition, ends: EndedOffsets) -> None:
     """Note the tombstone of each of these requests that is on its way to the dead letters."""
     _execute(connection, _END, group, place, ends, _end_expiries)
 
@@ -104,7 +104,7 @@ def delete_expiries(
 
 def _execute(
     connection: Connection,
-    shape: Shape,
+    shape: BatchShape,
     group: str,
     place: Partition,
     rows: Iterable[tuple[Any, ...]],

@@ -36,16 +36,16 @@ from typing import Protocol
 from consumer.features.dead_letters.letter import ROOM_BYTES
 from consumer.features.waits.registry.letter import (
     EXPIRED,
-    letter_of,
+    expired_letter,
     named_wait_record,
     records_at,
     wait_record_name,
 )
 from consumer.features.waits.registry.partitions_owned import PartitionsOwned
 from consumer.features.waits.registry.registry_counts import RegistryCounts
-from consumer.features.waits.registry.wait_rows import Expiry, Owned, Unfinished
+from consumer.features.waits.registry.wait_rows import ExpiryRow, OwnedPartition, UnfinishedRow
 from consumer.features.waits.registry.wait_table import WaitTable
-from consumer.features.waits.wait_record import Wait, decode, tombstone
+from consumer.features.waits.wait_record import WaitRecord, decode_wait, tombstone
 from feedback.errors import InvalidMessage
 from feedback.kafka.outgoing import Outgoing, RecordRefused
 from feedback.kafka.scan import KafkaScan, OffsetSpan
@@ -64,7 +64,7 @@ class LetterTopics(Protocol):
     def forget(self, name: str) -> None: ...
 
 
-class Moving:
+class ExpiryMover:
     """Moves expired requests. Belongs to one thread.
 
     Args:
@@ -96,7 +96,7 @@ class Moving:
         self._partitions = partitions
         self._tally = tally
 
-    def move(self, owned: Owned, rows: Sequence[Unfinished]) -> int:
+    def move(self, owned: OwnedPartition, rows: Sequence[UnfinishedRow]) -> int:
         """Move due requests; return how many were moved.
 
         Args:
@@ -123,7 +123,7 @@ class Moving:
         self._partitions.renew(owned)
         return self._finish(owned, self._send(owned, begun, waits))
 
-    def go_on(self, owned: Owned) -> int:
+    def go_on(self, owned: OwnedPartition) -> int:
         """Go on with begun moves, our own or another's; return how many were moved.
 
         Raises:
@@ -152,25 +152,27 @@ class Moving:
 
     # before ---------------------------------------------------------------------------------
 
-    def _waits(self, owned: Owned, rows: Iterable[Unfinished | Expiry]) -> dict[int, Wait | None]:
+    def _waits(
+        self, owned: OwnedPartition, rows: Iterable[UnfinishedRow | ExpiryRow]
+    ) -> dict[int, WaitRecord | None]:
         """Return the waits of rows, read from their records, by offset; None if it is gone."""
         offsets = sorted(one.offset for one in rows)
         if not offsets:
             return {}
         found = records_at(self._scan, owned.place, offsets)
-        waits: dict[int, Wait | None] = {}
+        waits: dict[int, WaitRecord | None] = {}
         for offset in offsets:
             if offset > found.looked_to:
                 break
             record = found.records.get(offset)
             try:
-                said = None if record is None else decode(record, group=self._group)
+                said = None if record is None else decode_wait(record, group=self._group)
             except InvalidMessage:
                 said = None  # another record, in a topic that was cut and written anew
-            waits[offset] = said if isinstance(said, Wait) else None
+            waits[offset] = said if isinstance(said, WaitRecord) else None
         return waits
 
-    def _note_lost(self, owned: Owned, rows: Sequence[Unfinished]) -> None:
+    def _note_lost(self, owned: OwnedPartition, rows: Sequence[UnfinishedRow]) -> None:
         """Note the rows whose record is gone, and forget those that were noted before.
 
         Compaction removes a record only for a later one of its request, which the next reading
@@ -183,7 +185,7 @@ class Moving:
         if again:
             self._table.forget(owned.place, again, position=owned.position)
 
-    def _fenced(self, owned: Owned) -> list[OffsetSpan]:
+    def _fenced(self, owned: OwnedPartition) -> list[OffsetSpan]:
         """Exclude other writers, and return the letters that stand in the topic since then."""
         dlq = self._dlq(owned)
         self._topics.ensure(dlq, like=owned.source, room_bytes=ROOM_BYTES)
@@ -192,11 +194,11 @@ class Moving:
         owned.fence.take([*places, owned.place])
         return self._spans(owned)
 
-    def _spans(self, owned: Owned) -> list[OffsetSpan]:
+    def _spans(self, owned: OwnedPartition) -> list[OffsetSpan]:
         spans = self._letters.spans([self._dlq(owned)])
         return [spans[place] for place in sorted(spans)]
 
-    def _have_letters(self, owned: Owned, spans: Sequence[OffsetSpan]) -> set[int]:
+    def _have_letters(self, owned: OwnedPartition, spans: Sequence[OffsetSpan]) -> set[int]:
         """Return the offsets of wait records whose letters stand behind their marks."""
         marks: dict[int, int] = {}
         for one in owned.begun:
@@ -216,18 +218,21 @@ class Moving:
             if (name := named_wait_record(record.headers)) in names
         }
 
-    def _dlq(self, owned: Owned) -> str:
+    def _dlq(self, owned: OwnedPartition) -> str:
         return dead_letter_topic(owned.source, self._group)
 
     # writing --------------------------------------------------------------------------------
 
     def _send(
-        self, owned: Owned, begun: Sequence[Expiry], waits: Mapping[int, Wait | None]
-    ) -> list[Expiry]:
-        written: list[Expiry] = []
+        self,
+        owned: OwnedPartition,
+        begun: Sequence[ExpiryRow],
+        waits: Mapping[int, WaitRecord | None],
+    ) -> list[ExpiryRow]:
+        written: list[ExpiryRow] = []
         left = list(begun)
         for has_key_text in (True, False):
-            refused: list[tuple[Expiry, RecordRefused]] = []
+            refused: list[tuple[ExpiryRow, RecordRefused]] = []
             for one, error in self._send_once(owned, left, waits, has_key_text=has_key_text):
                 if error is None:
                     written.append(one)
@@ -242,25 +247,29 @@ class Moving:
 
     def _send_once(
         self,
-        owned: Owned,
-        begun: Sequence[Expiry],
-        waits: Mapping[int, Wait | None],
+        owned: OwnedPartition,
+        begun: Sequence[ExpiryRow],
+        waits: Mapping[int, WaitRecord | None],
         *,
         has_key_text: bool,
-    ) -> Iterator[tuple[Expiry, RecordRefused | None]]:
+    ) -> Iterator[tuple[ExpiryRow, RecordRefused | None]]:
         dlq = self._dlq(owned)
         ordered = sorted(begun, key=attrgetter("letter_partition", "offset"))
         for number, group in groupby(ordered, key=attrgetter("letter_partition")):
             some = list(group)
             letters = [
-                letter_of(wait, one, owned.place, group=self._group, has_key_text=has_key_text)
+                expired_letter(wait, one, owned.place, group=self._group, has_key_text=has_key_text)
                 for one in some
                 if (wait := waits[one.offset]) is not None
             ]
             yield from zip(some, self._write(owned, dlq, number, letters), strict=True)
 
     def _finish(
-        self, owned: Owned, lettered: Sequence[Expiry], *, settled: Sequence[Expiry] = ()
+        self,
+        owned: OwnedPartition,
+        lettered: Sequence[ExpiryRow],
+        *,
+        settled: Sequence[ExpiryRow] = (),
     ) -> int:
         """Write tombstones, and delete finished rows; return how many have a letter."""
         if lettered:
@@ -289,7 +298,7 @@ class Moving:
         return len(lettered)
 
     def _write(
-        self, owned: Owned, topic: str, partition: int, records: Sequence[Outgoing]
+        self, owned: OwnedPartition, topic: str, partition: int, records: Sequence[Outgoing]
     ) -> list[RecordRefused | None]:
         return owned.fence.write(
             topic, partition, records, before_each=lambda: self._partitions.require_lease(owned)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from consumer.features.dead_letters.letter import first_failed_at, kept_headers
-from consumer.features.waits.registry.wait_rows import NOBODY, Expiry
-from consumer.features.waits.wait_record import Wait
+from consumer.features.waits.registry.wait_rows import NOBODY, ExpiryRow
+from consumer.features.waits.wait_record import WaitRecord
 from feedback.errors import InvalidMessage
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.scan import KafkaScan, OffsetSpan
@@ -98,8 +98,8 @@ KEY_LIMIT_BYTES = 1024
 HOLDER_LIMIT_BYTES = 256
 
 
-def letter_of(
-    wait: Wait, expiry: Expiry, place: Partition, *, group: str, has_key_text: bool = True
+def expired_letter(
+    wait: WaitRecord, expiry: ExpiryRow, place: Partition, *, group: str, has_key_text: bool = True
 ) -> Outgoing:
     """Return the letter.
 
@@ -129,7 +129,7 @@ def named_wait_record(headers: Headers) -> str | None:
 
 
 def _headers(
-    wait: Wait, expiry: Expiry, place: Partition, *, group: str, key_limit_bytes: int
+    wait: WaitRecord, expiry: ExpiryRow, place: Partition, *, group: str, key_limit_bytes: int
 ) -> list[tuple[str, bytes]]:
     record = wait.record
     ours = encode_headers(_envelope(wait))
@@ -154,7 +154,7 @@ def _headers(
     ]
 
 
-def _envelope(wait: Wait) -> Envelope:
+def _envelope(wait: WaitRecord) -> Envelope:
     """Return the envelope as it was sent; of a record by hand, or a malformed one, the first."""
     try:
         sent = decode_headers(wait.record)

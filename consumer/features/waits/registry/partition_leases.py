@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import Insert
 
-from consumer.features.waits.registry.wait_rows import Expiry, Opened
+from consumer.features.waits.registry.wait_rows import ExpiryRow, OpenedPartition
 from consumer.journal.clock import now_ms
 from consumer.journal.wait_tables import expiry, partition, wait
 from feedback.errors import NotAvailable
@@ -35,7 +35,7 @@ class LeaseLost(NotAvailable):
     """The partition is another registry's by now, or was read on by one."""
 
 
-class Owner:
+class PartitionLeases:
     """One registry as the owner of partitions.
 
     Args:
@@ -50,7 +50,9 @@ class Owner:
     def named(self, place: Partition) -> dict[str, Any]:
         return {"this_group": self.group, "this_topic": place[0], "this_partition": place[1]}
 
-    def take(self, connection: Connection, place: Partition, topic_id: str) -> Opened | None:
+    def take(
+        self, connection: Connection, place: Partition, topic_id: str
+    ) -> OpenedPartition | None:
         """Take a partition whose last owner is gone; None while it is another's.
 
         Args:
@@ -71,7 +73,7 @@ class Owner:
             connection.execute(_BEGIN_ANEW, given)
             position = 0
         expiries = connection.execute(EXPIRIES, named).all()
-        return Opened(position, tuple(Expiry(*one) for one in expiries), forgotten)
+        return OpenedPartition(position, tuple(ExpiryRow(*one) for one in expiries), forgotten)
 
     def hold(self, connection: Connection, place: Partition, *, read_to: tuple[int, int]) -> int:
         """Hold the partition for another lease and note how far it was read; return now, in epoch
@@ -100,7 +102,7 @@ class Owner:
 
 
 def here(table: Table) -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions of a table's rows of one partition, named as by `Owner.named`."""
+    """Return the conditions of a table's rows of one partition; see `PartitionLeases.named`."""
     return (
         table.c.group == bindparam("this_group"),
         table.c.wait_topic == bindparam("this_topic"),
@@ -136,7 +138,7 @@ _RELEASE = update(partition).where(*_MINE).values(owner=None, lease_until=0)
 _FORGET_WAITS = delete(wait).where(*here(wait))
 _FORGET_EXPIRIES = delete(expiry).where(*here(expiry))
 EXPIRIES = (
-    select(*(expiry.c[name] for name in Expiry._fields))
+    select(*(expiry.c[name] for name in ExpiryRow._fields))
     .where(*here(expiry))
     .order_by(expiry.c.offset)
 )

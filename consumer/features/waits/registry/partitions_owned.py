@@ -8,7 +8,7 @@ from itertools import groupby
 
 from consumer.features.waits.registry.partition_leases import LeaseLost
 from consumer.features.waits.registry.registry_counts import RegistryCounts
-from consumer.features.waits.registry.wait_rows import Changes, Owned, changes_of
+from consumer.features.waits.registry.wait_rows import OwnedPartition, WaitChanges, changes_of
 from consumer.features.waits.registry.wait_table import WaitTable
 from consumer.features.waits.registry.wait_topics import WaitTopic, transactional_prefix
 from feedback.clock import monotonic_s
@@ -63,7 +63,7 @@ class PartitionsOwned:
         self._stopping = stopping
         self._on_read = on_read
         self._began_s = monotonic_s()
-        self.owned: dict[Partition, Owned] = {}
+        self.owned: dict[Partition, OwnedPartition] = {}
 
     def has_all(self) -> bool:
         """Whether each partition is ours, or certainly another living registry's."""
@@ -102,7 +102,7 @@ class PartitionsOwned:
             self._take(place)
         self._on_read()
 
-    def read_to_end(self, owned: Owned) -> None:
+    def read_to_end(self, owned: OwnedPartition) -> None:
         """Read until the table has all that stood in a partition at the call.
 
         Raises:
@@ -124,17 +124,17 @@ class PartitionsOwned:
             if self.owned.get(owned.place) is not owned:
                 raise LeaseLost(f"partition {owned.place} was taken away")
 
-    def renew(self, owned: Owned) -> None:
+    def renew(self, owned: OwnedPartition) -> None:
         """Hold a partition for another lease; LeaseLost where it is not ours any more."""
         self._take_in(owned, [])
         self.require_lease(owned)
 
-    def require_lease(self, owned: Owned) -> None:
+    def require_lease(self, owned: OwnedPartition) -> None:
         """Return while a partition certainly is ours, by the monotonic clock; else LeaseLost."""
         if monotonic_s() >= owned.lease_end_s or self.owned.get(owned.place) is not owned:
             raise LeaseLost(f"the lease of {owned.place} is over")
 
-    def lose(self, owned: Owned) -> None:
+    def lose(self, owned: OwnedPartition) -> None:
         """Throw away the rows of a partition; it is taken anew while it is assigned."""
         self.owned.pop(owned.place, None)
 
@@ -161,7 +161,7 @@ class PartitionsOwned:
         if opened.forgotten:
             log.error("waits.topic_made_anew", topic=place[0], forgotten=opened.forgotten)
         name = f"{transactional_prefix(self._group)}{place[0]}.{place[1]}"
-        self.owned[place] = Owned(
+        self.owned[place] = OwnedPartition(
             place=place,
             source=topic.source,
             position=opened.position,
@@ -176,7 +176,7 @@ class PartitionsOwned:
         del self.owned[place]
         self._table.release([place])
 
-    def _take_in(self, owned: Owned, records: Sequence[Record]) -> None:
+    def _take_in(self, owned: OwnedPartition, records: Sequence[Record]) -> None:
         new = [one for one in records if one.offset >= owned.position]
         # Not the source's position: that may be one of a later assignment by now.
         position = new[-1].offset + 1 if new else owned.position
@@ -190,7 +190,7 @@ class PartitionsOwned:
             return
         owned.position = position
         owned.lease_end_s = began_s + self._lease_s
-        if changes != Changes():
+        if changes != WaitChanges():
             self._tally.changed(owned.place, changes, now_ms=now_ms)
 
 

@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 
-from consumer.features.waits.live_workers import Heartbeats
-from consumer.features.waits.registry.expiry import Moving
+from consumer.features.waits.live_workers import LiveWorkers
+from consumer.features.waits.registry.expiry import ExpiryMover
 from consumer.features.waits.registry.partition_leases import LeaseLost
 from consumer.features.waits.registry.partitions_owned import PartitionsOwned, Stopping
 from consumer.features.waits.registry.registry_counts import RegistryCounts
-from consumer.features.waits.registry.wait_rows import Owned
+from consumer.features.waits.registry.wait_rows import OwnedPartition
 from consumer.features.waits.registry.wait_table import WaitTable
 from consumer.features.waits.registry.wait_topics import WaitTopic, WaitTopics, group_of
 from consumer.journal.errors import JournalUnavailable
@@ -81,7 +81,7 @@ class Registry:
         )
         self._topics = WaitTopics(settings.kafka, topics)
         self._store = StatusStore(connect(settings.redis), self._group, settings.redis)
-        self._heartbeats = Heartbeats(self._store, grace_s=settings.redis.heartbeat_ttl_s)
+        self._live_workers = LiveWorkers(self._store, grace_s=settings.redis.heartbeat_ttl_s)
         self._scan = KafkaScan(settings.kafka, committed_only=False)
         self._letters = KafkaScan(settings.kafka, committed_only=False)
         self._fences = engine_of(settings.kafka).fences(settings.kafka)
@@ -162,7 +162,7 @@ class Registry:
     def _rest(self, server: str, error: NotAvailable) -> None:
         self._away[server].begins(_ME, error)
         self._on_read()
-        self._heartbeats.forget()
+        self._live_workers.forget()
         if self._held is not None:
             self._held.drop()
         if self._source is None:
@@ -225,11 +225,11 @@ class Registry:
             stopping=self._stopping,
             on_read=self._on_read,
         )
-        self._moving = self._moving_of(self._held)
+        self._mover = self._mover_of(self._held)
         self._known = found
 
-    def _moving_of(self, held: PartitionsOwned) -> Moving:
-        return Moving(
+    def _mover_of(self, held: PartitionsOwned) -> ExpiryMover:
+        return ExpiryMover(
             group=self._group,
             name=self._name,
             table=self._table,
@@ -240,7 +240,7 @@ class Registry:
             tally=self.tally,
         )
 
-    def _look(self, held: PartitionsOwned, owned: Owned) -> bool:
+    def _look(self, held: PartitionsOwned, owned: OwnedPartition) -> bool:
         """Move due requests of a partition; say whether nothing is left to be moved now."""
         if held.owned.get(owned.place) is not owned or monotonic_s() < owned.rests_until_s:
             return False
@@ -253,19 +253,19 @@ class Registry:
             held.lose(owned)
         except RedisUnavailable as error:
             self._away["redis"].begins(_ME, error)
-            self._heartbeats.forget()
+            self._live_workers.forget()
         except TopicMissing as error:
             log.error("waits.hindered", topic=owned.source, reason=str(error))
             self._hindrance = error
             owned.rests_until_s = monotonic_s() + REST_S
         return False
 
-    def _expire(self, held: PartitionsOwned, owned: Owned) -> bool:
+    def _expire(self, held: PartitionsOwned, owned: OwnedPartition) -> bool:
         if owned.unfinished:
-            self.tally.expired += self._moving.go_on(owned)
+            self.tally.expired += self._mover.go_on(owned)
         held.read_to_end(owned)
         due = self._table.due_holders(owned.place)
-        holders = self._heartbeats.look(due, now_s=monotonic_s())
+        holders = self._live_workers.look(due, now_s=monotonic_s())
         if due:
             self._away["redis"].ends(_ME)
         self._say_held(owned.place, holders.living)
@@ -275,7 +275,7 @@ class Registry:
         if len(rows) == AT_ONCE:
             self._look_due_s = monotonic_s()
         begun = {one.request_id for one in owned.begun}
-        self.tally.expired += self._moving.move(
+        self.tally.expired += self._mover.move(
             owned, [one for one in rows if one.request_id not in begun]
         )
         return not rows and not holders.missing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from consumer.features.waits.registry.wait_rows import Changes, PartitionContent
+from consumer.features.waits.registry.wait_rows import PartitionContent, WaitChanges
 from feedback.kafka.values import Partition
 from feedback.logs import EventLog
 
@@ -35,7 +35,7 @@ class RegistryCounts:
     _clocks_said: bool = False
     _due_s: float = 0.0
 
-    def changed(self, place: Partition, changes: Changes, *, now_ms: int) -> None:
+    def changed(self, place: Partition, changes: WaitChanges, *, now_ms: int) -> None:
         """Count records; log their faults, never their keys or values."""
         for record, reason in changes.malformed:
             self.malformed += 1

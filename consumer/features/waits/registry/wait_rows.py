@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.features.waits.wait_record import EXPIRES, Tombstone, decode, source_topic
+from consumer.features.waits.wait_record import EXPIRES, Tombstone, decode_wait, source_topic
 from consumer.journal.records import cleaned
 from feedback.errors import InvalidMessage
 from feedback.kafka.fencing import Fence
@@ -19,7 +19,7 @@ HOLDER_LIMIT = 256
 
 
 @dataclass(slots=True)
-class Changes:
+class WaitChanges:
     """The sum of some records of one partition, each request once.
 
     Attributes:
@@ -29,20 +29,20 @@ class Changes:
         latest_ms: the latest time of a record, in epoch ms by its writer's clock; -1 without one.
     """
 
-    unfinished: list[Unfinished] = field(default_factory=list)
+    unfinished: list[UnfinishedRow] = field(default_factory=list)
     ended: dict[str, int] = field(default_factory=dict)
     malformed: list[tuple[Record, str]] = field(default_factory=list)
     latest_ms: int = -1
 
 
-def changes_of(records: Iterable[Record], *, group: str) -> Changes:
+def changes_of(records: Iterable[Record], *, group: str) -> WaitChanges:
     """Return the changes by records, given in the order of their partition."""
-    changes = Changes()
-    unfinished: dict[str, Unfinished] = {}
+    changes = WaitChanges()
+    unfinished: dict[str, UnfinishedRow] = {}
     for record in records:
         changes.latest_ms = max(changes.latest_ms, record.timestamp_ms)
         try:
-            said = decode(record, group=group)
+            said = decode_wait(record, group=group)
             _require_own(record, group)
         except InvalidMessage as error:
             changes.malformed.append((record, error.reason))
@@ -51,7 +51,7 @@ def changes_of(records: Iterable[Record], *, group: str) -> Changes:
             unfinished.pop(said.request_id, None)
             changes.ended[said.request_id] = record.offset
             continue
-        unfinished[said.request_id] = Unfinished(
+        unfinished[said.request_id] = UnfinishedRow(
             request_id=said.request_id,
             offset=record.offset,
             expires_at=said.expires_at,
@@ -76,7 +76,7 @@ def _require_own(record: Record, group: str) -> None:
 
 
 @dataclass(slots=True)
-class Owned:
+class OwnedPartition:
     """Its rows; thrown away, and read again, when in doubt.
 
     Attributes:
@@ -94,7 +94,7 @@ class Owned:
     position: int
     lease_end_s: float
     fence: Fence
-    begun: list[Expiry]
+    begun: list[ExpiryRow]
     refused: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
     rests_until_s: float = 0.0
@@ -108,7 +108,7 @@ class Owned:
 NOBODY = ""
 
 
-class Unfinished(NamedTuple):
+class UnfinishedRow(NamedTuple):
     """A request that has not ended: its latest wait record.
 
     Args:
@@ -123,7 +123,7 @@ class Unfinished(NamedTuple):
     written_at: int
 
 
-class Expiry(NamedTuple):
+class ExpiryRow(NamedTuple):
     """A request on its way to the dead letters.
 
     Args:
@@ -144,7 +144,7 @@ class Expiry(NamedTuple):
     ended_offset: int | None = None
 
 
-class Opened(NamedTuple):
+class OpenedPartition(NamedTuple):
     """A partition as it was taken over.
 
     Args:
@@ -154,7 +154,7 @@ class Opened(NamedTuple):
     """
 
     position: int
-    expiries: tuple[Expiry, ...]
+    expiries: tuple[ExpiryRow, ...]
     forgotten: int = 0
 
 

@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, insert
 
-from consumer.features.dead_letters.letter import headers_of
+from consumer.features.dead_letters.letter import letter_headers
 from consumer.journal.records import Row
 from consumer.journal.tables import request
 from consumer.journal.waiting import OwedRow
@@ -60,7 +60,7 @@ def plant(
     )
     while page := list(islice(made, PAGE)):
         for dead, record in page:
-            written = headers_of(dead, record, group=group, raised=None)
+            written = letter_headers(dead, record, group=group, raised=None)
             producer.send(
                 box,
                 key=record.key,

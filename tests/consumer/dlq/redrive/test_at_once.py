@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.redrive.endings import print_ending
-from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
-from consumer.dlq.redrive.redrive_session import Ending
+from consumer.dlq.redrive.redrive_session import RedriveEnding
 from consumer.dlq.redrive.unjournaled import send_back
 from feedback.errors import ExitCode
 from feedback.kafka.writer import KafkaWriter
@@ -44,18 +44,20 @@ def in_topic(scene: Scene) -> Counter[str]:
 def test_the_second_leaves_what_the_first_has_sent_and_names_what_both_have(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = RedrivePlan(Filter(), dlqs=frozenset([scene.box.name(HANDLER)]))
+    plan = RedrivePlan(LetterFilter(), dlqs=frozenset([scene.box.name(HANDLER)]))
     settings, real = load(scene.config), KafkaWriter.write
-    first: list[Ending] = []
+    first: list[RedriveEnding] = []
 
     def write_late(writer: KafkaWriter, records: list[Any]) -> Any:
         if not first:  # all of the first redrive, between the second's look and its write
             monkeypatch.setattr(KafkaWriter, "write", real)
-            first.append(send_back(settings, plan, by="ann", how=How()))
+            first.append(send_back(settings, plan, by="ann", pace=RedrivePace()))
         return real(writer, records)
 
     monkeypatch.setattr(KafkaWriter, "write", write_late)
-    second = send_back(settings, plan, by="bob", how=How(rate=2.0))  # a letter in each batch
+    second = send_back(
+        settings, plan, by="bob", pace=RedrivePace(rate=2.0)
+    )  # a letter in each batch
 
     assert (first[0].counts["sent"], first[0].twice_count) == (LETTERS, 0)
     assert (second.counts["sent"], second.counts["sent_before"]) == (1, LETTERS - 1)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.redrive.batch_sender import RedriveStatuses
-from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.record import sent_by
-from consumer.dlq.redrive.redrive_plan import RedrivePlan, Setting, WholeValue
-from consumer.dlq.redrive.redrive_session import Ending, NotResumed, begin, resume
+from consumer.dlq.redrive.redrive_plan import FieldValue, RedrivePlan, WholeValue
+from consumer.dlq.redrive.redrive_session import NotResumed, RedriveEnding, begin, resume
 from consumer.journal.redrive.redrive_work import RedriveWork
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.outgoing import NotAcknowledged, Outgoing
@@ -110,7 +110,7 @@ PLACES = {
 PAGE = 70
 
 
-EVERYTHING = RedrivePlan(Filter())
+EVERYTHING = RedrivePlan(LetterFilter())
 
 
 @pytest.fixture(autouse=True)
@@ -126,12 +126,12 @@ def cut(planted: Planted, place: str, plan: RedrivePlan = EVERYTHING) -> str:
     where = PLACES[place]
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(where.owner, where.name, where.last)
-        begin(planted.settings, plan, by="zoe", because=None, how=How(RATE))
+        begin(planted.settings, plan, by="zoe", because=None, pace=RedrivePace(RATE))
     return planted.redrive().redrive_id
 
 
-def go_on(planted: Planted, redrive_id: str, rate: float | None = None) -> Ending:
-    return resume(planted.settings, redrive_id, by="bob", because=None, how=How(rate))
+def go_on(planted: Planted, redrive_id: str, rate: float | None = None) -> RedriveEnding:
+    return resume(planted.settings, redrive_id, by="bob", because=None, pace=RedrivePace(rate))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -161,7 +161,7 @@ def test_killed_again_and_again_at_each_place_it_ends(planted: Planted) -> None:
 
 
 def test_a_replacement_is_made_once_as_well(planted: Planted) -> None:
-    plan = RedrivePlan(Filter(), setting=Setting.parse("filling=x"))
+    plan = RedrivePlan(LetterFilter(), setting=FieldValue.parse("filling=x"))
     redrive_id = cut(planted, "in the middle of a write", plan)
     go_on(planted, redrive_id)
     sent = planted.sent(redrive_id)
@@ -173,7 +173,7 @@ def test_a_whole_value_is_sent_once_by_whoever_goes_on_and_then_forgotten(
     planted: Planted, place: str
 ) -> None:
     old, value = "request-00000007", b'{"card": "4111111111111111"}'
-    plan = RedrivePlan(Filter(ids=frozenset([old])), setting=WholeValue(value))
+    plan = RedrivePlan(LetterFilter(ids=frozenset([old])), setting=WholeValue(value))
     redrive_id = cut(planted, place, plan)
     assert RedrivePlan.from_json(planted.redrive().filter).setting == WholeValue(value)
     go_on(planted, redrive_id)
@@ -192,7 +192,7 @@ def test_whoever_goes_on_knows_of_the_requests_that_were_named_and_is_recorded(
     planted: Planted,
 ) -> None:
     named = ("request-00000000", "request-00000249", "nobody")
-    plan = RedrivePlan(Filter(ids=frozenset(named)))
+    plan = RedrivePlan(LetterFilter(ids=frozenset(named)))
     redrive_id = cut(planted, "before its end", plan)
     ending = go_on(planted, redrive_id)
     assert ending.of_named == {named[2]: "no_letter", named[0]: "sent", named[1]: "sent"}
@@ -229,7 +229,13 @@ def test_kafka_away_stops_it_and_says_how_to_go_on(
 
     monkeypatch.setattr(KafkaWriter, "write", away)
     with pytest.raises(NotAvailable, match="redrive --resume"):
-        begin(planted.settings, RedrivePlan(Filter()), by="zoe", because=None, how=How(RATE))
+        begin(
+            planted.settings,
+            RedrivePlan(LetterFilter()),
+            by="zoe",
+            because=None,
+            pace=RedrivePace(RATE),
+        )
     monkeypatch.setattr(KafkaWriter, "write", WRITE)
     stands = planted.redrive()
     assert (stands.state, stands.owner) == ("running", None)
@@ -243,10 +249,10 @@ def test_a_redrive_that_lives_elsewhere_is_left_to_it(
 ) -> None:
     redrive_id = cut(planted, "after a reopening")
     monkeypatch.setattr("consumer.dlq.unfinished.is_gone", lambda owner: False)
-    how = How()
-    how.stopping.set()
+    pace = RedrivePace()
+    pace.stopping.set()
     with pytest.raises(NotResumed, match="goes on in the process"):
-        resume(planted.settings, redrive_id, by="bob", because=None, how=how)
+        resume(planted.settings, redrive_id, by="bob", because=None, pace=pace)
     with pytest.raises(NotResumed, match="there is no redrive"):
         go_on(planted, "nobody's")
 

@@ -8,15 +8,15 @@ import pytest
 from click.testing import CliRunner
 
 from consumer.console.previews import REDRIVE, Previews
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.redrive import commands
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
-from consumer.dlq.redrive.redrive_session import REHEARSED, Ending
+from consumer.dlq.redrive.redrive_session import REHEARSED, RedriveEnding
 from consumer.journal.redrive.later_successes import NOTHING_LATER
 from consumer.journal.redrive.redrive_row import DONE
 from feedback.settings.settings import load
 
-LOOKED = Ending("", REHEARSED, {"sent": 1}, later=NOTHING_LATER, seen={}, looked_at=7)
+LOOKED = RedriveEnding("", REHEARSED, {"sent": 1}, later=NOTHING_LATER, seen={}, looked_at=7)
 
 
 @pytest.mark.parametrize(("words", "looked_at"), [((), 7), (("--yes",), None)])
@@ -25,9 +25,9 @@ def test_the_yes_of_a_command_is_to_what_was_sent_before_its_question(
 ) -> None:
     begun: list[RedrivePlan] = []
 
-    def begin(settings: object, plan: RedrivePlan, **how: object) -> Ending:
+    def begin(settings: object, plan: RedrivePlan, **how: object) -> RedriveEnding:
         begun.append(plan)
-        return Ending("r", DONE, {"sent": 1})
+        return RedriveEnding("r", DONE, {"sent": 1})
 
     settings = SimpleNamespace(client=SimpleNamespace(deadline_s=5.0))
     monkeypatch.setattr(commands, "settings_of", lambda config, needs: settings)
@@ -45,5 +45,5 @@ def test_a_preview_that_is_confirmed_has_the_moment_of_its_look(
 ) -> None:
     monkeypatch.setattr("consumer.console.previews.rehearse", lambda *_, **__: LOOKED)
     previews = Previews(load())
-    preview = previews.of(REDRIVE, RedrivePlan(Filter(), sends_again=True))
+    preview = previews.of(REDRIVE, RedrivePlan(LetterFilter(), sends_again=True))
     assert previews.opened(previews.sealed(preview), REDRIVE).plan.looked_at == 7

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.dlq.redrive.progress import NamedResults, PageUnderWay, Progress
+from consumer.dlq.redrive.progress import NamedResults, PageUnderWay, RedriveProgress
 from consumer.journal.records import Published
 from consumer.journal.redrive.redrive_row import Redrive
 
@@ -13,11 +13,11 @@ def stands(**changes: object) -> Redrive:
     return Redrive(**(given | changes))  # type: ignore[arg-type]
 
 
-def begun(**changes: object) -> Progress:
-    return Progress(stands(**changes), (), NamedResults(()))
+def begun(**changes: object) -> RedriveProgress:
+    return RedriveProgress(stands(**changes), (), NamedResults(()))
 
 
-def begin(progress: Progress, position: int, *names: str, mark: int = 9) -> PageUnderWay:
+def begin(progress: RedriveProgress, position: int, *names: str, mark: int = 9) -> PageUnderWay:
     page = progress.begin({("d", 0): position}, read=position, total=9)
     page.reopening(names, {("t", 0): mark})
     return page
@@ -55,7 +55,7 @@ def test_of_the_pages_on_their_way_the_oldest_marks_count() -> None:
 
 def test_what_an_earlier_process_left_keeps_its_marks_until_it_is_come_upon() -> None:
     left = stands(unconfirmed=["a", "b"], marks={("t", 0): 5})
-    progress = Progress(left, {"a", "z"}, NamedResults(()))
+    progress = RedriveProgress(left, {"a", "z"}, NamedResults(()))
     assert (progress.sent, progress.owed) == ({"a"}, {"b"})
     for position, name in ((2, "a"), (3, "b")):
         assert progress.so_far().marks == {("t", 0): 5}
@@ -80,7 +80,7 @@ def test_what_redis_was_told_is_saved_once_and_not_before_its_page() -> None:
 
 def test_of_several_letters_of_a_named_request_the_sent_one_is_its_answer() -> None:
     answers = NamedResults(["a", "b", "c"], {"c": "done"})
-    page = Progress(stands(), (), answers).begin({}, read=0, total=0)
+    page = RedriveProgress(stands(), (), answers).begin({}, read=0, total=0)
     for what in ("older_failure", "sent", "older_failure"):
         page.became("a", what)
     page.became("x", "sent")

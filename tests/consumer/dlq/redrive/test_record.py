@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from consumer.dlq.dialects.letter_headers import letter_of
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter import Dialect, Letter
 from consumer.dlq.redrive.record import attempt_of, candidate_of, sending_of, sent_by
-from consumer.dlq.redrive.redrive_plan import RedrivePlan, Setting, chunk_size
-from consumer.features.dead_letters.letter import headers_of
+from consumer.dlq.redrive.redrive_plan import FieldValue, RedrivePlan, chunk_size
+from consumer.features.dead_letters.letter import letter_headers
 from consumer.journal.records import Row
 from consumer.journal.redrive.redrive_rule import Redrivable
 from consumer.journal.redrive.reopening import replacement_id
@@ -50,7 +50,7 @@ def failed(**changes: object) -> Row:
 def letter(record: Record = SENT, of: Row | None = None, **headers: bytes) -> Letter:
     """Return the letter that a worker writes, as it is read again."""
     of = of or failed()
-    written = headers_of(OwedRow(of, 15), record, group="g", raised=None)
+    written = letter_headers(OwedRow(of, 15), record, group="g", raised=None)
     added = tuple(headers.items())
     return letter_of(
         Record("payments.g.dlq", 3, 99, 60, record.key, record.value, (*written, *added))
@@ -191,7 +191,7 @@ def test_hostile_numbers_are_no_attempt() -> None:
 
 
 def test_once_more_is_of_what_was_sent_before_the_look_that_a_person_has_confirmed() -> None:
-    plan = RedrivePlan(Filter(), sends_again=True)
+    plan = RedrivePlan(LetterFilter(), sends_again=True)
     looked = replace(plan, looked_at=7)
     assert (plan.wish("r", began_at=9).began_at, looked.wish("r", began_at=9).began_at) == (9, 7)
     # A further look tells of all.
@@ -209,18 +209,20 @@ def test_a_letter_of_any_writer_names_the_redrive_that_has_sent_it() -> None:
 
 def test_a_plan_survives_the_journal() -> None:
     plan = RedrivePlan(
-        filter=Filter(ids=frozenset({"a", "b"}), since_ms=5),
+        filter=LetterFilter(ids=frozenset({"a", "b"}), since_ms=5),
         topics=frozenset({"t"}),
         deadline_s=7.5,
         max_redrives=9,
         takes_unknown=True,
         sends_again=True,
-        setting=Setting.parse("/a/b=5"),
+        setting=FieldValue.parse("/a/b=5"),
     )
     assert RedrivePlan.from_json(plan.to_json()) == plan
     looked = replace(plan, looked_at=7)
     assert RedrivePlan.from_json(looked.to_json()) == looked
-    assert RedrivePlan.from_json(RedrivePlan(Filter()).to_json()) == RedrivePlan(Filter())
+    assert RedrivePlan.from_json(RedrivePlan(LetterFilter()).to_json()) == RedrivePlan(
+        LetterFilter()
+    )
 
 
 @pytest.mark.parametrize("headers", [(), (("kafka_dlt-exception-fqcn", b"a.B"),)])
@@ -228,7 +230,7 @@ def test_a_letter_of_unknown_origin_is_left_and_not_sent_into_its_own_queue(
     headers: Headers,
 ) -> None:
     one = letter_of(Record("others.dlq", 0, 5, 1_700_000_000_000, None, b"{}", tuple(headers)))
-    plan = RedrivePlan(Filter(), dlqs=frozenset({"others.dlq"}), takes_unknown=True)
+    plan = RedrivePlan(LetterFilter(), dlqs=frozenset({"others.dlq"}), takes_unknown=True)
     assert plan.fault_of(one, {"others.dlq", "orders"}) is Redrivable.NO_TOPIC
 
 

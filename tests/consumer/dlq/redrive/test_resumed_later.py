@@ -6,12 +6,12 @@ import threading
 import pytest
 from sqlalchemy import NullPool, create_engine, insert, select
 
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.list_hints import MOST_ASKED
 from consumer.dlq.redrive.endings import print_ending
-from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
-from consumer.dlq.redrive.redrive_session import Ending, rehearse
+from consumer.dlq.redrive.redrive_session import RedriveEnding, rehearse
 from consumer.dlq.redrive.unjournaled import send_back
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
@@ -68,7 +68,7 @@ def test_a_count_that_was_stopped_says_so(
 ) -> None:
     stopping = threading.Event()
     stopping.set()
-    ending = _counted(planted, How(stopping=stopping), is_journaled=is_journaled)
+    ending = _counted(planted, RedrivePace(stopping=stopping), is_journaled=is_journaled)
     assert 0 < ending.counts["read"] <= PAGE
     assert print_ending(ending, as_json=False) == ExitCode.CUT
     said = capsys.readouterr().out
@@ -77,9 +77,9 @@ def test_a_count_that_was_stopped_says_so(
     assert json.loads(capsys.readouterr().out)["state"] == "stopped"
 
 
-def _counted(planted: Planted, how: How, *, is_journaled: bool) -> Ending:
+def _counted(planted: Planted, pace: RedrivePace, *, is_journaled: bool) -> RedriveEnding:
     if is_journaled:
-        return rehearse(planted.settings, EVERYTHING, how=how)
+        return rehearse(planted.settings, EVERYTHING, pace=pace)
     box = f"{planted.topic}.{planted.settings.kafka.group}.dlq"
-    plan = RedrivePlan(Filter(), dlqs=frozenset([box]))
-    return send_back(planted.settings, plan, by="zoe", how=how, is_trial=True)
+    plan = RedrivePlan(LetterFilter(), dlqs=frozenset([box]))
+    return send_back(planted.settings, plan, by="zoe", pace=pace, is_trial=True)

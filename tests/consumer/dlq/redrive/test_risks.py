@@ -1,10 +1,10 @@
 """A person is warned of the letters that may run twice, and of no others."""
 
-from consumer.dlq.redrive.risks import Risks
+from consumer.dlq.redrive.risks import RedriveRisks
 
 
 def test_letters_without_a_row_are_counted_and_those_that_were_sent_before_among_them() -> None:
-    risks = Risks()
+    risks = RedriveRisks()
     assert risks.words() == {}
     risks.add(0)
     assert risks.words() == {

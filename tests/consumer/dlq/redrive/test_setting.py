@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.redrive.redrive_plan import (
     CannotBeSet,
+    FieldValue,
     RedrivePlan,
-    Setting,
     WholeValue,
     json_fault,
 )
@@ -31,14 +31,14 @@ from feedback.errors import SettingsError
     ],
 )
 def test_a_value_is_set(text: str, before: bytes, after: bytes) -> None:
-    setting = Setting.parse(text)
+    setting = FieldValue.parse(text)
     assert setting.applied(before) == after
-    assert Setting.parse(setting.text) == setting
+    assert FieldValue.parse(setting.text) == setting
 
 
 def test_all_else_stays_as_it_was_written() -> None:
     before = b'{"big":12345678901234567890123,"f":1.2300,"e":1e400,"t":"\\u00e9","n":null,"a":0}'
-    after = Setting.parse("a=1").applied(before)
+    after = FieldValue.parse("a=1").applied(before)
     assert after == before.replace(b'"a":0', b'"a":1').replace(b"\\u00e9", "é".encode())
 
 
@@ -61,13 +61,13 @@ def test_all_else_stays_as_it_was_written() -> None:
 )
 def test_what_has_no_such_place_is_left(text: str, payload: bytes | None) -> None:
     with pytest.raises(CannotBeSet):
-        Setting.parse(text).applied(payload)
+        FieldValue.parse(text).applied(payload)
 
 
 @pytest.mark.parametrize("text", ["", "a", "=5", "/=5", ".=5"])
 def test_a_setting_without_path_or_value_is_refused(text: str) -> None:
     with pytest.raises(SettingsError):
-        Setting.parse(text)
+        FieldValue.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def test_json_behind_a_byte_order_mark_becomes_json() -> None:
 
 @pytest.mark.parametrize("value", [b'{"a": 1}', b"\xff\x00", b""])
 def test_the_journal_keeps_a_whole_value_until_the_redrive_is_done(value: bytes) -> None:
-    plan = RedrivePlan(Filter(ids=frozenset({"a"})), setting=WholeValue(value))
+    plan = RedrivePlan(LetterFilter(ids=frozenset({"a"})), setting=WholeValue(value))
     assert RedrivePlan.from_json(plan.to_json()) == plan
     text = plan.forgotten()
     assert text is not None
     done = RedrivePlan.from_json(text)
     assert (done.setting, done.filter) == (WholeValue(None), plan.filter)
-    assert RedrivePlan(Filter(), setting=Setting.parse("a=1")).forgotten() is None
+    assert RedrivePlan(LetterFilter(), setting=FieldValue.parse("a=1")).forgotten() is None
 
 
 def test_a_whole_value_is_in_no_log() -> None:
-    assert "4111" not in repr(RedrivePlan(Filter(), setting=WholeValue(b'{"card":"4111"}')))
+    assert "4111" not in repr(RedrivePlan(LetterFilter(), setting=WholeValue(b'{"card":"4111"}')))

@@ -12,15 +12,15 @@ import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, update
 
-from consumer.dlq.filter import Filter
+from consumer.dlq.filter import LetterFilter
 from consumer.dlq.letter_reader import LetterReader
-from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.record import candidate_of
-from consumer.dlq.redrive.redrive_plan import RedrivePlan, Setting
+from consumer.dlq.redrive.redrive_plan import FieldValue, RedrivePlan
 from consumer.dlq.redrive.redrive_session import begin, resume
 from consumer.journal import actions
 from consumer.journal.redrive.redrive_work import RedriveWork
-from consumer.journal.redrive.resolving import Decisions
+from consumer.journal.redrive.resolving import PersonDecisions
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
@@ -36,7 +36,7 @@ from tests.consumer.dlq.redrive.test_killed import PLACES, Killed, nth
 pytestmark = pytest.mark.waits
 
 ONE = "request-00000007"
-SET = Setting.parse("n=5")
+SET = FieldValue.parse("n=5")
 
 
 @pytest.fixture(autouse=True)
@@ -55,9 +55,11 @@ def theirs(planted: Planted) -> str:
     return name
 
 
-def redriven(planted: Planted, theirs: str, setting: Setting | None) -> bool:
-    plan = RedrivePlan(Filter(), dlqs=frozenset([theirs]), takes_unknown=True, setting=setting)
-    ending = begin(planted.settings, plan, by="zoe", because=None, how=How())
+def redriven(planted: Planted, theirs: str, setting: FieldValue | None) -> bool:
+    plan = RedrivePlan(
+        LetterFilter(), dlqs=frozenset([theirs]), takes_unknown=True, setting=setting
+    )
+    ending = begin(planted.settings, plan, by="zoe", because=None, pace=RedrivePace())
     return ending.counts.get("sent", 0) == 1
 
 
@@ -65,7 +67,7 @@ def discarded(planted: Planted, theirs: str) -> bool:
     with LetterReader(planted.settings.kafka, dlqs=frozenset([theirs])) as letters:
         pages = list(letters.pages(letters.spans(since_ms=None)))
     (one,) = (candidate_of(one) for page in pages for one in page.letters)
-    decisions = Decisions.from_settings(planted.settings)
+    decisions = PersonDecisions.from_settings(planted.settings)
     found = decisions.discard([one], by="bob", reason="refunded")
     decisions.close()
     return found == [None]
@@ -102,13 +104,13 @@ def test_of_two_people_one_takes_a_letter_that_has_no_row(
         assert sorted(what.result(timeout=60) for what in done) == [False, True]
 
 
-def cut(planted: Planted, setting: Setting | None = None) -> str:
+def cut(planted: Planted, setting: FieldValue | None = None) -> str:
     """Begin a redrive of one letter that is killed before it sends; return its id."""
     where = PLACES["after the first reopening"]
-    plan = RedrivePlan(Filter(ids=frozenset([ONE])), setting=setting)
+    plan = RedrivePlan(LetterFilter(ids=frozenset([ONE])), setting=setting)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(where.owner, where.name, where.last)
-        begin(planted.settings, plan, by="zoe", because=None, how=How())
+        begin(planted.settings, plan, by="zoe", because=None, pace=RedrivePace())
     return planted.redrive().redrive_id
 
 
@@ -122,18 +124,18 @@ def test_a_request_that_has_failed_again_since_is_sent_by_no_resume(planted: Pla
             .where(request.c.group == planted.settings.kafka.group, request.c.request_id == ONE)
             .values(generation=2, attempt=2, resend=True, claimed_at=now, finished_at=now)
         )
-    ending = resume(planted.settings, redrive_id, by="bob", because=None, how=How())
+    ending = resume(planted.settings, redrive_id, by="bob", because=None, pace=RedrivePace())
     assert ending.of_named == {ONE: "older_failure"} and not planted.sent(redrive_id)
 
 
 def test_new_values_that_kafka_refused_are_sent_by_no_resume_beside_the_old_ones(
     planted: Planted, dlq: Dlq
 ) -> None:
-    plan = RedrivePlan(Filter(ids=frozenset([ONE])), setting=SET)
+    plan = RedrivePlan(LetterFilter(ids=frozenset([ONE])), setting=SET)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(KafkaWriter, "write", lambda _, records: [RecordRefused("x")] * len(records))
         patch.setattr(RedriveWork, "close_again", nth(RedriveWork.close_again, 1, after=True))
-        begin(planted.settings, plan, by="zoe", because=None, how=How())
+        begin(planted.settings, plan, by="zoe", because=None, pace=RedrivePace())
     redrive_id = planted.redrive().redrive_id
     assert dlq(planted.config, "redrive", ONE).code == ExitCode.FINE
     resumed = dlq(planted.config, "redrive", "--resume", redrive_id)

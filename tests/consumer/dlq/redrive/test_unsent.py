@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from consumer.dlq.filter import Filter
-from consumer.dlq.redrive.loop import How
-from consumer.dlq.redrive.redrive_plan import RedrivePlan, Setting
+from consumer.dlq.filter import LetterFilter
+from consumer.dlq.redrive.loop import RedrivePace
+from consumer.dlq.redrive.redrive_plan import FieldValue, RedrivePlan
 from consumer.dlq.redrive.redrive_session import begin
 from consumer.journal.redrive.reopening import replacement_id
 from feedback.errors import ExitCode
@@ -19,7 +19,7 @@ from tests.consumer.dlq.redrive.test_killed import PLACES, Killed
 pytestmark = pytest.mark.waits
 
 ONE = "request-00000007"
-SET = Setting.parse("filling=x")
+SET = FieldValue.parse("filling=x")
 
 
 @pytest.fixture
@@ -27,12 +27,12 @@ def cut(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return `cut(setting)`: a redrive of one letter, killed before it sends; returns its id."""
     monkeypatch.setattr("consumer.dlq.unfinished.is_gone", lambda owner: True)
 
-    def killed(setting: Setting | None) -> str:
+    def killed(setting: FieldValue | None) -> str:
         where = PLACES["after the first reopening"]
-        plan = RedrivePlan(Filter(ids=frozenset([ONE])), setting=setting)
+        plan = RedrivePlan(LetterFilter(ids=frozenset([ONE])), setting=setting)
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
             patch.setattr(where.owner, where.name, where.last)
-            begin(planted.settings, plan, by="zoe", because=None, how=How())
+            begin(planted.settings, plan, by="zoe", because=None, pace=RedrivePace())
         return planted.redrive().redrive_id
 
     return killed
@@ -45,7 +45,7 @@ def said(done: Done) -> dict[str, Any]:
 
 @pytest.mark.parametrize("setting", [SET, None], ids=["set", "plain"])
 def test_each_command_names_the_redrive_and_what_ends_it(
-    planted: Planted, dlq: Dlq, cut: Any, setting: Setting | None
+    planted: Planted, dlq: Dlq, cut: Any, setting: FieldValue | None
 ) -> None:
     config, redrive_id = planted.config, cut(setting)
     go_on = f"onceward-dlq redrive --config {config} --resume {redrive_id}"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from consumer.features.alerts.alerts import FailureBurst
-from consumer.features.alerts.grouping import Alert, AlertKind, Event
+from consumer.features.alerts.grouping import Alert, AlertEvent, AlertKind
 from consumer.features.alerts.message import AlertSender
 
 NOW_MS = 1_700_000_000_000
 SENDER = AlertSender("shop", "host-1-abc", "payments.toml")
 
 
-def event(kind: AlertKind = AlertKind.FIRST, code: str = "BUSY", **facts: Any) -> Event:
+def event(kind: AlertKind = AlertKind.FIRST, code: str = "BUSY", **facts: Any) -> AlertEvent:
     """Return an event about topic `payments`."""
     known: dict[str, Any] = {"topic": "payments", "at_ms": NOW_MS, "code": code}
-    return Event(kind, **known | facts)
+    return AlertEvent(kind, **known | facts)
 
 
 def failure(code: str = "BUSY", requests: int = 1, **facts: Any) -> FailureBurst:

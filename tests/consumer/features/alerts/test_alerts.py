@@ -17,7 +17,7 @@ from consumer.features.alerts import grouping, message
 from consumer.features.alerts.alerts import Alerts
 from consumer.features.alerts.alerts import make as make_alerts
 from consumer.features.alerts.grouping import Alert
-from consumer.features.alerts.message import Outlet
+from consumer.features.alerts.message import WebhookQueue
 from consumer.features.outgoing.record_writer import DEAD_LETTERS, WRITTEN
 from consumer.journal import Row
 from feedback.clock import monotonic_s
@@ -232,12 +232,12 @@ def test_what_is_another_workers_to_tell_is_not_told_here(hook: Hook) -> None:
         asked.append(alert.topic)
         return False
 
-    def make_outlet(url: str) -> Outlet:
+    def make_queue(url: str) -> WebhookQueue:
         made.append(url)
         raise AssertionError("nobody is to be told")
 
     section = load(alerts={"webhook_url": hook.url}).alerts
-    alerts = Alerts(section, url_of=section.webhook_of, outlet=make_outlet, is_mine=is_mine)
+    alerts = Alerts(section, url_of=section.webhook_of, queue=make_queue, is_mine=is_mine)
     alerts.paused("payments", reason="x")
     alerts.start()
     alerts.stop(LIMIT_S)

@@ -5,8 +5,8 @@ from consumer.features.alerts.grouping import (
     MOST_CODES,
     MOST_IDS,
     OTHER,
+    AlertGrouping,
     AlertKind,
-    Grouping,
 )
 from tests.consumer.features.alerts.samples import event
 
@@ -14,7 +14,7 @@ EVERY_S = 300.0
 
 
 def test_what_comes_soon_after_the_first_is_told_with_it() -> None:
-    grouping = Grouping(EVERY_S)
+    grouping = AlertGrouping(EVERY_S)
     grouping.add([event(request_id="a", detail="one")], now_s=0.0)
     grouping.add([event(requests=8, is_more=True, request_id="b", detail="two")], now_s=1.0)
     grouping.add([event(code="LOST", request_id="c", at_ms=9)], now_s=1.5)
@@ -27,7 +27,7 @@ def test_what_comes_soon_after_the_first_is_told_with_it() -> None:
 
 
 def test_a_topic_is_quiet_about_a_kind_for_a_while_and_then_says_what_came() -> None:
-    grouping = Grouping(EVERY_S)
+    grouping = AlertGrouping(EVERY_S)
     grouping.add([event()], now_s=0.0)
     assert len(grouping.take_due(2.0)) == 1
     grouping.add([event(code="LOST"), event(code="LATE")], now_s=3.0)
@@ -39,7 +39,7 @@ def test_a_topic_is_quiet_about_a_kind_for_a_while_and_then_says_what_came() -> 
 
 
 def test_kinds_and_topics_do_not_wait_for_each_other() -> None:
-    grouping = Grouping(EVERY_S)
+    grouping = AlertGrouping(EVERY_S)
     grouping.add([event()], now_s=0.0)
     assert len(grouping.take_due(2.0)) == 1
     grouping.add([event(AlertKind.RATE), event(topic="orders")], now_s=2.0)
@@ -51,7 +51,7 @@ def test_kinds_and_topics_do_not_wait_for_each_other() -> None:
 
 
 def test_what_is_due_takes_along_what_came_later_but_not_what_is_to_be_quiet() -> None:
-    grouping = Grouping(EVERY_S)
+    grouping = AlertGrouping(EVERY_S)
     grouping.add([event(topic="orders")], now_s=0.0)
     assert len(grouping.take_due(2.0)) == 1
     grouping.add([event()], now_s=3.0)
@@ -65,7 +65,7 @@ def test_what_is_due_takes_along_what_came_later_but_not_what_is_to_be_quiet() -
 
 
 def test_more_of_what_nobody_is_to_be_told_of_tells_nobody() -> None:
-    grouping = Grouping(EVERY_S)
+    grouping = AlertGrouping(EVERY_S)
     grouping.add([event(is_more=True)], now_s=0.0)
     assert grouping.next_due_s is None
     grouping.add([event(code="LOST"), event(is_more=True)], now_s=0.0)
@@ -74,7 +74,7 @@ def test_more_of_what_nobody_is_to_be_told_of_tells_nobody() -> None:
 
 
 def test_of_what_lasts_the_newest_counts_and_of_a_rate_the_highest() -> None:
-    grouping = Grouping(EVERY_S)
+    grouping = AlertGrouping(EVERY_S)
     for requests, level in ((5, 400.0), (3, 410.0)):
         grouping.add([event(AlertKind.AGE, "", requests=requests, level=level)], now_s=0.0)
     for level in (70.0, 90.0, 80.0):
@@ -85,7 +85,7 @@ def test_of_what_lasts_the_newest_counts_and_of_a_rate_the_highest() -> None:
 
 
 def test_what_is_held_is_bounded_whatever_comes() -> None:
-    grouping = Grouping(EVERY_S)
+    grouping = AlertGrouping(EVERY_S)
     for number in range(10_000):
         grouping.add([event(code=f"CODE_{number}", request_id=f"id-{number}")], now_s=0.0)
     (alert,) = grouping.take_due(2.0)
@@ -95,7 +95,7 @@ def test_what_is_held_is_bounded_whatever_comes() -> None:
 
 
 def test_at_the_end_what_waits_is_told_also_when_it_was_to_be_quiet() -> None:
-    grouping = Grouping(EVERY_S)
+    grouping = AlertGrouping(EVERY_S)
     grouping.add([event()], now_s=0.0)
     assert len(grouping.take_due(2.0)) == 1
     grouping.add([event(code="LOST")], now_s=3.0)

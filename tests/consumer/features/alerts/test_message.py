@@ -12,16 +12,16 @@ from consumer.features.alerts.message import (
     DETAIL_LIMIT,
     TEXT_LIMIT,
     AlertSender,
-    body_of,
+    alert_body,
+    alert_text,
     command_of,
-    text_of,
 )
 from tests.consumer.features.alerts.samples import NOW_MS, SENDER, alert
 
 
 def test_a_first_failure_is_told_with_an_example_and_the_command_that_shows_it() -> None:
     one = alert(count=9, codes={"CARD_EXPIRED": 9}, request_ids=["a", "b"], detail="it expired")
-    assert text_of(one, SENDER) == (
+    assert alert_text(one, SENDER) == (
         "*payments* (group shop): a failure not seen for a day: `CARD_EXPIRED` (9)\n"
         "`a`: `it expired`\n"
         "`onceward-dlq list --topic payments --code CARD_EXPIRED --config payments.toml`"
@@ -58,7 +58,7 @@ def test_a_first_failure_is_told_with_an_example_and_the_command_that_shows_it()
 def test_each_kind_says_what_is_the_matter(
     kind: AlertKind, facts: dict[str, Any], told: str
 ) -> None:
-    assert told in text_of(alert(kind, **facts), SENDER)
+    assert told in alert_text(alert(kind, **facts), SENDER)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_programs_get_the_same_by_name() -> None:
     one = alert(
         AlertKind.RATE, count=90, codes={"A": 90}, request_ids=["a"], detail="x", level=88.0
     )
-    body = json.loads(json.dumps(body_of([one, alert(AlertKind.AGE, level=61.4)], SENDER)))
+    body = json.loads(json.dumps(alert_body([one, alert(AlertKind.AGE, level=61.4)], SENDER)))
     assert set(body) == {"text", "onceward"}
     assert body["text"].count("*payments*") == 2
     said = body["onceward"]
@@ -121,7 +121,7 @@ def test_what_comes_from_outside_names_nobody_points_nowhere_and_stays_on_its_li
     one = alert(codes={text: 1}, request_ids=[text], detail=text, by=text)
     for kind in AlertKind:
         one.kind = kind
-        told = text_of(one, SENDER)
+        told = alert_text(one, SENDER)
         assert "<" not in told and ">" not in told
         assert told.isprintable() or told.replace("\n", "").isprintable()
         assert len(told.splitlines()) == 3
@@ -129,13 +129,13 @@ def test_what_comes_from_outside_names_nobody_points_nowhere_and_stays_on_its_li
         # As a chat shows it.
         assert len(html.unescape(told)) < 8 * DETAIL_LIMIT
         assert len(command_of(one, SENDER)) < 3 * DETAIL_LIMIT
-        json.dumps(body_of([one], SENDER)).encode()
+        json.dumps(alert_body([one], SENDER)).encode()
 
 
 def test_many_alerts_are_not_longer_than_a_chat_takes() -> None:
     many = [alert(detail="x" * 300, codes={"A": 1}) for _ in range(100)]
-    assert len(body_of(many, SENDER)["text"]) == TEXT_LIMIT
+    assert len(alert_body(many, SENDER)["text"]) == TEXT_LIMIT
 
 
 def test_a_group_without_a_settings_file_has_commands_without_one() -> None:
-    assert "--config" not in text_of(alert(), AlertSender("shop", "w"))
+    assert "--config" not in alert_text(alert(), AlertSender("shop", "w"))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumer.features.alerts.alerts import Turns
+from consumer.features.alerts.alerts import AlertTurns
 from consumer.features.alerts.grouping import AlertKind
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -26,8 +26,8 @@ def store(redis_url: str, group: str) -> Iterator[StatusStore]:
     made.close()
 
 
-def turns(store: StatusStore, worker_id: str, *, every_s: float = 60.0) -> Turns:
-    return Turns(store, redis_away=lambda: False, worker_id=worker_id, every_s=every_s)
+def turns(store: StatusStore, worker_id: str, *, every_s: float = 60.0) -> AlertTurns:
+    return AlertTurns(store, redis_away=lambda: False, worker_id=worker_id, every_s=every_s)
 
 
 @pytest.mark.parametrize("kind", SEEN_BY_ALL)
@@ -52,6 +52,6 @@ def test_without_redis_everybody_tells(store: StatusStore, group: str) -> None:
     section = RedisSection(url=f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.2)
     away = StatusStore(connect(section), group, section)
     assert all(turns(away, name).is_mine(alert(AlertKind.AGE)) for name in ("a", "b"))
-    known_away = Turns(store, redis_away=lambda: True, worker_id="a", every_s=60.0)
+    known_away = AlertTurns(store, redis_away=lambda: True, worker_id="a", every_s=60.0)
     assert known_away.is_mine(alert(AlertKind.AGE)) and known_away.is_mine(alert(AlertKind.AGE))
     away.close()

@@ -11,7 +11,7 @@ from consumer.features.collapse.collapsing import Collapsing
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
-from consumer.loop.continuation import After, continuation
+from consumer.loop.continuation import NextStep, continuation
 from consumer.loop.in_flight import InFlight
 from consumer.loop.mapping import job
 from consumer.loop.order.key_queues import KeyQueues
@@ -196,7 +196,7 @@ def test_a_run_that_may_repeat_one_of_another_worker_stands_in_for_nothing() -> 
     scene = Scene()
     scene.read(asked("a1"), asked("a2"))
     (head,) = scene.key_queues.take(1, FAR_S, always)
-    scene.held.follow(continuation(head, 1, After.SAME_KEY, because="WORKER_DIED"), 2)
+    scene.held.follow(continuation(head, 1, NextStep.SAME_KEY, because="WORKER_DIED"), 2)
     scene.dispatch(head, 2)
     assert scene.ends(head, DONE, generation=2) == []
 
@@ -205,7 +205,7 @@ def test_an_answer_of_the_counterparty_stands_in_for_nothing() -> None:
     scene = Scene()
     scene.read(asked("a1"), asked("a2"))
     (head,) = scene.key_queues.take(1, FAR_S, always)
-    scene.held.follow(continuation(head, 1, After.ASK, because="WORKER_DIED"), 2)
+    scene.held.follow(continuation(head, 1, NextStep.ASK, because="WORKER_DIED"), 2)
     scene.dispatch(head, 2)
     assert scene.ends(head, DONE, generation=2) == []
 

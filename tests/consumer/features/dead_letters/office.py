@@ -11,10 +11,10 @@ from consumer.features.dead_letters.dead_letters import DeadLetters
 from consumer.features.dead_letters.strategies import DROP, KEEP
 from consumer.features.outgoing import outgoing_loop as module
 from consumer.features.outgoing.recent_runs import RecentFailures
-from consumer.features.outgoing.record_writer import OutgoingListener, Posted
+from consumer.features.outgoing.record_writer import OutgoingListener, PageResults
 from consumer.journal import JournalUnavailable, Run
 from consumer.journal.records import Row
-from consumer.journal.waiting import Cursor, OwedCount, OwedRow
+from consumer.journal.waiting import OwedCount, OwedCursor, OwedRow
 from tests.consumer.features.dead_letters.samples import FAILED_AT, dead
 
 STRATEGIES = {"payments": KEEP, "orders": KEEP, "news": DROP}
@@ -29,7 +29,7 @@ class Rows:
         self.is_closed = False
         self.turns = 0
         self.looks = 0
-        self.asked: list[Cursor] = []
+        self.asked: list[OwedCursor] = []
         self.spans: list[int] = []
         self.spend: Callable[[], None] = lambda: None
         for request_id in ids:
@@ -61,7 +61,7 @@ class Rows:
 
     def page(
         self,
-        cursor: Cursor,
+        cursor: OwedCursor,
         *,
         topics: Collection[str],
         limit: int,
@@ -96,8 +96,8 @@ class Poster:
         self.closed: set[str] = set()
         self.is_closed = threading.Event()
 
-    def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
-        posted = Posted()
+    def post(self, page: Sequence[OwedRow]) -> Iterator[PageResults]:
+        posted = PageResults()
         for one in page:
             row = one.row
             if row.topic in posted.closed:
@@ -174,7 +174,7 @@ class Office:
         self.may_sweep = True
         self.letters = DeadLetters(
             rows=self.rows,
-            posting=self.poster,
+            page_writer=self.poster,
             recent=self.recent,
             strategies=strategies,
             lease_s=lease_s,

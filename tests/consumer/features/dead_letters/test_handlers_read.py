@@ -2,14 +2,14 @@
 
 import pytest
 
-from consumer.features.dead_letter_handlers.letter_topics import expected, prepare
-from consumer.features.dead_letters.letter import ROOM_BYTES, headers_of
+from consumer.features.dead_letter_handlers.letter_topics import expected, prepare_letter_topics
+from consumer.features.dead_letters.letter import ROOM_BYTES, letter_headers
 from consumer.features.dead_letters.strategies import strategies
 from consumer.handlers.dead_letters.dead_letter import DeadLetter, read_dead_letter
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, receive
-from consumer.pool.job import Job, request_of
-from consumer.pool.outcome import Raised
+from consumer.pool.job import Job, request_of_job
+from consumer.pool.outcome import RaisedError
 from feedback.errors import KafkaUnavailable
 from feedback.logs import event_of
 from feedback.settings.settings import load
@@ -24,11 +24,11 @@ def test_a_letter_of_ours_is_read_whole() -> None:
         ("DLQ_REDRIVE_BY", b"ann@desk"),
     )
     failed = dead("a", generation=3, first_failed_at=FAILED_AT - 9)
-    headers = headers_of(
+    headers = letter_headers(
         failed,
         record(headers=redriven),
         group="g",
-        raised=Raised("bank.Down", "Traceback: …"),
+        raised=RaisedError("bank.Down", "Traceback: …"),
     )
     assert read_dead_letter("a.dlq.3", KEY, headers) == DeadLetter(
         request_id="a",
@@ -98,8 +98,8 @@ def job(*headers: tuple[str, bytes]) -> Job:
 
 def test_only_a_handler_of_letters_gets_one() -> None:
     of_letters = payments(dead_letters_of="payments")
-    assert request_of(job(), payments(), group="g").dead_letter is None
-    found = request_of(job(("DLQ_REASON", b"BUSY")), of_letters, group="g").dead_letter
+    assert request_of_job(job(), payments(), group="g").dead_letter is None
+    found = request_of_job(job(("DLQ_REASON", b"BUSY")), of_letters, group="g").dead_letter
     assert found is not None
     assert (found.request_id, found.reason) == ("a.dlq.1", "BUSY")
 
@@ -151,7 +151,7 @@ class Kafka:
 def test_the_topics_of_letters_are_made_like_their_sources_with_room_and_not_demanded() -> None:
     handlers = [payments(), letters_of("payments"), letters_of("absent")]
     kafka = Kafka()
-    prepare(handlers, kafka)
+    prepare_letter_topics(handlers, kafka)
     assert kafka.made == [("payments.g.dlq", "payments", ROOM_BYTES)]
     assert expected(handlers) == ["payments"]
 
@@ -164,7 +164,7 @@ class Away(Kafka):
 
 
 def test_a_topic_that_cannot_be_made_is_awaited(caplog: pytest.LogCaptureFixture) -> None:
-    prepare([letters_of("payments"), letters_of("absent")], Away())
+    prepare_letter_topics([letters_of("payments"), letters_of("absent")], Away())
     told = [(event_of(one), one.__dict__["onceward_fields"]["topic"]) for one in caplog.records]
     assert told == [
         ("dead_letters.topic_awaited", "payments.g.dlq"),

@@ -6,19 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, headers_of
-from consumer.pool.outcome import STACK_LIMIT_BYTES, Raised
+from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, letter_headers
+from consumer.pool.outcome import STACK_LIMIT_BYTES, RaisedError
 from feedback.records.envelope import Headers, Record, decode_headers
 from feedback.records.failure_headers import OF_A_FAILURE, utf8
 from tests.consumer.features.dead_letters.samples import FAILED_AT, dead, texts
 from tests.consumer.samples import TIMESTAMP_MS, named, record
 
-RAISED = Raised("payments.BankDown", "Traceback (most recent call last):\n  ...\nBankDown: no\n")
+RAISED = RaisedError(
+    "payments.BankDown", "Traceback (most recent call last):\n  ...\nBankDown: no\n"
+)
 OURS = ["onceward-request-id", "onceward-attempt", "onceward-deadline"]
 
 
 def letter(sent: Record, **facts: object) -> dict[str, str]:
-    return texts(headers_of(dead(**facts), sent, group="shop", raised=RAISED))  # type: ignore[arg-type]
+    return texts(letter_headers(dead(**facts), sent, group="shop", raised=RAISED))  # type: ignore[arg-type]
 
 
 def test_a_letter_says_which_request_it_was_where_it_came_from_and_why_it_failed() -> None:
@@ -46,7 +48,7 @@ def test_a_letter_says_which_request_it_was_where_it_came_from_and_why_it_failed
 
 def test_the_headers_of_the_record_stay_in_their_order_repeated_ones_too() -> None:
     own = (("trace", b"\xff"), ("x", b"1"), ("x", b""), ("traceparent", b"00-1"), ("", b"no name"))
-    written = headers_of(dead(), record(headers=own), group="shop", raised=None)
+    written = letter_headers(dead(), record(headers=own), group="shop", raised=None)
     assert tuple(written[: len(own)]) == own
 
 
@@ -73,12 +75,12 @@ def test_the_first_origin_and_the_first_failure_stay_and_the_last_failure_is_tol
 
 def test_what_an_earlier_failure_said_and_this_one_does_not_know_is_not_repeated() -> None:
     earlier = (("DLQ_STACKTRACE", b"old"), ("DLQ_EXCEPTION_CLASS", b"old"))
-    found = texts(headers_of(dead(), record(headers=earlier), group="shop", raised=None))
+    found = texts(letter_headers(dead(), record(headers=earlier), group="shop", raised=None))
     assert not found.keys() & {"DLQ_STACKTRACE", "DLQ_EXCEPTION_CLASS"}
 
 
 def test_the_first_failure_is_that_of_the_first_run() -> None:
-    found = texts(headers_of(dead(first_failed_at=123), record(), group="shop", raised=None))
+    found = texts(letter_headers(dead(first_failed_at=123), record(), group="shop", raised=None))
     assert found["DLQ_FIRST_FAILED_AT"] == "123"
 
 
@@ -106,14 +108,14 @@ def test_the_stage_says_how_far_it_came(code: str, claimed_at: int | None, stage
 def test_a_refused_record_has_the_id_of_its_place_and_keeps_what_it_called_itself() -> None:
     bad = (("onceward-request-id", b"taken"), ("onceward-attempt", b"x"), ("a", b"1"))
     sent = record(headers=bad)
-    written = headers_of(dead(sent.coordinates_id), sent, group="shop", raised=None)
+    written = letter_headers(dead(sent.coordinates_id), sent, group="shop", raised=None)
     assert written[:3] == [("ORIGINAL_REQUEST_ID", b"taken"), ("ORIGINAL_ATTEMPT", b"x"), bad[2]]
     assert decode_headers(sent._replace(headers=tuple(written))).request_id == sent.coordinates_id
 
 
 def test_a_repeated_header_of_ours_is_kept_twice_by_another_name() -> None:
     sent = record(headers=(("onceward-request-id", b"a"), ("onceward-request-id", b"a")))
-    written = headers_of(dead("a"), sent, group="shop", raised=None)
+    written = letter_headers(dead("a"), sent, group="shop", raised=None)
     assert written[:2] == [("ORIGINAL_REQUEST_ID", b"a")] * 2
     assert [name for name, _ in written][-3:] == OURS
 
@@ -132,8 +134,8 @@ def test_texts_are_cut_step_by_step_and_the_letter_says_which() -> None:
     sent, failure = record(key=key), dead(message=message)
     steps = []
     for trim in TRIMS:
-        raised = Raised("E", stack)
-        found = texts(headers_of(failure, sent, group="g", raised=raised, trim=trim))
+        raised = RaisedError("E", stack)
+        found = texts(letter_headers(failure, sent, group="g", raised=raised, trim=trim))
         names = ("DLQ_STACKTRACE", "DLQ_EXCEPTION_MESSAGE", "ORIGINAL_KEY")
         sizes = [len(found[name].encode()) if name in found else 0 for name in names]
         steps.append((sizes, found.get("DLQ_CUT")))
@@ -147,9 +149,9 @@ def test_texts_are_cut_step_by_step_and_the_letter_says_which() -> None:
 
 
 def test_of_a_stack_the_end_stays_and_of_a_message_the_beginning() -> None:
-    raised = Raised("E", "first\n" + "x" * 9000 + "last")
+    raised = RaisedError("E", "first\n" + "x" * 9000 + "last")
     found = texts(
-        headers_of(
+        letter_headers(
             dead(message="first" + "x" * 900 + "last"),
             record(),
             group="g",
@@ -163,7 +165,7 @@ def test_of_a_stack_the_end_stays_and_of_a_message_the_beginning() -> None:
 
 
 def test_short_texts_are_told_as_cut_only_where_they_are() -> None:
-    found = texts(headers_of(dead(), record(), group="g", raised=RAISED, trim=TRIMS[1]))
+    found = texts(letter_headers(dead(), record(), group="g", raised=RAISED, trim=TRIMS[1]))
     assert "DLQ_CUT" not in found
 
 
@@ -187,8 +189,8 @@ def test_whatever_is_in_it_a_letter_is_valid_text_bounded_and_names_its_request(
 ) -> None:
     sent = record(headers=tuple(headers), key=key)
     failure = dead("the-id", code=code, message=message)
-    raised = Raised(stack, stack)
-    written = headers_of(failure, sent, group="g" * 200, raised=raised, trim=trim)  # type: ignore[arg-type]
+    raised = RaisedError(stack, stack)
+    written = letter_headers(failure, sent, group="g" * 200, raised=raised, trim=trim)  # type: ignore[arg-type]
     foreign = [one for one in headers if one[0] not in {*OURS, *OF_A_FAILURE}]
     assert [one for one in written if one in foreign][: len(foreign)] == foreign
     ours = [one for one in written if one[0].startswith("DLQ_") and one not in foreign]

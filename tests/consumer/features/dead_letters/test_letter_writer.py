@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS
-from consumer.features.dead_letters.letter_writer import LetterPosting
+from consumer.features.dead_letters.letter_writer import LetterWriter
 from consumer.features.outgoing import record_writer as module
 from consumer.features.outgoing.recent_runs import RecentFailures
-from consumer.features.outgoing.record_writer import Posted
+from consumer.features.outgoing.record_writer import PageResults
 from consumer.journal.waiting import OwedRow
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.outgoing import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
 from feedback.kafka.topics import TopicMissing
@@ -19,7 +19,7 @@ from tests.consumer.samples import record
 
 
 class Desk:
-    """A posting and all that it stands on."""
+    """A writer of letters and all that it stands on."""
 
     def __init__(self, *offsets: int) -> None:
         self.recent = RecentFailures()
@@ -27,7 +27,7 @@ class Desk:
         self.topics = Topics()
         self.writer = Writer()
         self.is_stopping = False
-        self.posting = LetterPosting(
+        self.page_writer = LetterWriter(
             group="shop",
             recent=self.recent,
             payloads=self.payloads,
@@ -36,10 +36,10 @@ class Desk:
             stopping=lambda: self.is_stopping,
         )
 
-    def post(self, *page: OwedRow) -> Posted:
+    def post(self, *page: OwedRow) -> PageResults:
         """Write a page; return all that became of it."""
-        whole = Posted()
-        for one in self.posting.post(page):
+        whole = PageResults()
+        for one in self.page_writer.post(page):
             whole.written += one.written
             whole.gone += one.gone
             whole.closed |= one.closed
@@ -66,7 +66,7 @@ def test_a_failure_becomes_a_record_of_its_dead_letter_topic() -> None:
 
 def test_what_the_worker_remembers_is_not_read_again_and_tells_more() -> None:
     desk = Desk()
-    desk.recent.failed(("a", 1), record(value=None), Raised("E", "stack"))
+    desk.recent.failed(("a", 1), record(value=None), RaisedError("E", "stack"))
     desk.post(dead("a"))
     (written,) = desk.writer.taken
     assert written.value is None
@@ -76,7 +76,7 @@ def test_what_the_worker_remembers_is_not_read_again_and_tells_more() -> None:
 
 def test_of_another_generation_nothing_is_remembered() -> None:
     desk = Desk(17)
-    desk.recent.failed(("a", 1), record(value=None), Raised("E", "stack"))
+    desk.recent.failed(("a", 1), record(value=None), RaisedError("E", "stack"))
     desk.post(dead("a", generation=2))
     assert "DLQ_STACKTRACE" not in dict(desk.writer.taken[0].headers)
 
@@ -113,7 +113,7 @@ def test_a_topic_that_is_away_is_looked_up_anew_the_next_time() -> None:
 def test_a_letter_that_is_too_large_loses_its_texts_before_it_is_given_up() -> None:
     desk = Desk()
     for name, trim in zip("abcd", TRIMS, strict=True):
-        desk.recent.failed((name, 1), record(value=name.encode()), Raised("E", "s" * 8192))
+        desk.recent.failed((name, 1), record(value=name.encode()), RaisedError("E", "s" * 8192))
         assert trim.stack_bytes <= 8192
     limits = {b"a": 20_000, b"b": 3000, b"c": 700, b"d": 10}
 
@@ -144,7 +144,7 @@ def test_a_letter_that_is_refused_costs_the_others_nothing() -> None:
 def test_what_is_on_its_way_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH_BYTES", 2 * len(record().value or b"") + 1)
     desk = Desk(17)
-    posted = list(desk.posting.post([dead(str(number)) for number in range(5)]))
+    posted = list(desk.page_writer.post([dead(str(number)) for number in range(5)]))
     assert [len(one.written) for one in posted] == [2, 2, 1]
     assert desk.writer.calls == [2, 2, 1]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from kafka import KafkaProducer
 
-from consumer.features.dead_letters.letter_writer import Payloads
+from consumer.features.dead_letters.letter_writer import RowPayloads
 from consumer.journal.records import Row
 from feedback.errors import RedisUnavailable
 from feedback.kafka.reader import RecordReader
@@ -45,10 +45,10 @@ def sent(servers: Servers, topic: Callable[..., str]) -> Row:
 
 
 @pytest.fixture
-def payloads(servers: Servers, store: StatusStore) -> Iterator[Callable[..., Payloads]]:
+def payloads(servers: Servers, store: StatusStore) -> Iterator[Callable[..., RowPayloads]]:
     """Yield a factory `payloads(away=False)`."""
     reader = RecordReader(KafkaSection(bootstrap_servers=servers.kafka))
-    yield lambda away=False: Payloads(reader=reader, store=store, redis_away=lambda: away)
+    yield lambda away=False: RowPayloads(reader=reader, store=store, redis_away=lambda: away)
     reader.close()
 
 
@@ -58,7 +58,7 @@ def keep(store: StatusStore, row: Row) -> None:
 
 
 def test_the_record_comes_first_with_the_headers_and_the_time_it_was_sent_with(
-    payloads: Callable[..., Payloads], store: StatusStore, sent: Row
+    payloads: Callable[..., RowPayloads], store: StatusStore, sent: Row
 ) -> None:
     keep(store, sent)
     found = payloads().of(sent)
@@ -68,7 +68,7 @@ def test_the_record_comes_first_with_the_headers_and_the_time_it_was_sent_with(
 
 
 def test_without_the_record_what_its_client_kept_is_taken_which_has_no_time(
-    payloads: Callable[..., Payloads], store: StatusStore, sent: Row
+    payloads: Callable[..., RowPayloads], store: StatusStore, sent: Row
 ) -> None:
     keep(store, sent)
     found = payloads().of(sent._replace(offset=99))
@@ -77,7 +77,7 @@ def test_without_the_record_what_its_client_kept_is_taken_which_has_no_time(
 
 
 def test_it_is_gone_only_when_both_say_so(
-    payloads: Callable[..., Payloads], store: StatusStore, sent: Row
+    payloads: Callable[..., RowPayloads], store: StatusStore, sent: Row
 ) -> None:
     assert payloads().of(sent._replace(offset=99)) is None
     with pytest.raises(RedisUnavailable):
@@ -86,14 +86,14 @@ def test_it_is_gone_only_when_both_say_so(
 
 
 def test_another_payload_at_its_place_is_not_its_own(
-    payloads: Callable[..., Payloads], store: StatusStore, sent: Row
+    payloads: Callable[..., RowPayloads], store: StatusStore, sent: Row
 ) -> None:
     keep(store, sent)
     assert payloads().of(sent._replace(payload_sha256="0" * 64)) is None
 
 
 def test_what_no_client_of_ours_has_kept_is_none(
-    payloads: Callable[..., Payloads], store: StatusStore, sent: Row
+    payloads: Callable[..., RowPayloads], store: StatusStore, sent: Row
 ) -> None:
     store.redis.set(store.payload_key(sent.request_id), b"\xff not what a client keeps")
     assert payloads().of(sent._replace(offset=99)) is None

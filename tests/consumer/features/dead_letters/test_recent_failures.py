@@ -6,17 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.features.outgoing.recent_runs import ENTRY_BYTES, RecentFailures
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from feedback.clock import monotonic_s
 from tests.consumer.samples import record
 
 
 def test_a_failure_is_remembered_with_what_was_raised_until_it_has_its_letter() -> None:
     recent = RecentFailures()
-    recent.failed(("a", 1), record(), Raised("E", "stack"))
+    recent.failed(("a", 1), record(), RaisedError("E", "stack"))
     found = recent.of(("a", 1))
     assert found is not None
-    assert (found.record, found.raised) == (record(), Raised("E", "stack"))
+    assert (found.record, found.raised) == (record(), RaisedError("E", "stack"))
     assert recent.of(("a", 2)) is None
     recent.forget([("a", 1), ("b", 1)])
     assert recent.of(("a", 1)) is None

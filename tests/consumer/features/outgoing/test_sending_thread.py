@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from consumer.features.outgoing.sending_thread import BATCH, Sending
+from consumer.features.outgoing.sending_thread import BATCH, SendingThread
 from tests.eventually import HANG_S, eventually
 
 
@@ -35,8 +35,8 @@ class Kafka:
 @contextmanager
 def sending(
     kafka: Kafka, limit: int | None = None, *, is_ordered: bool = True
-) -> Iterator[Sending[int]]:
-    made = Sending[int](
+) -> Iterator[SendingThread[int]]:
+    made = SendingThread[int](
         "test",
         write=kafka.write,
         close=kafka.close,

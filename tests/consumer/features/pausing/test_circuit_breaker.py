@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.features.pausing.circuit_breaker import FINE, Change, FailureKind, Guard
+from consumer.features.pausing.circuit_breaker import (
+    FINE,
+    BreakerChange,
+    CircuitBreaker,
+    FailureKind,
+)
 
 DOWN = FailureKind("HANDLER_ERROR", "ConnectionError")
 SLOW = FailureKind("TIMEOUT")
 
 
-def guard(*, share: float = 0.5, window: int = 10, probes: int = 1) -> Guard:
+def guard(*, share: float = 0.5, window: int = 10, probes: int = 1) -> CircuitBreaker:
     """Return a guard that pauses at the sixth failure of ten, if no test says otherwise."""
-    return Guard(share=share, window=window, probes=probes)
+    return CircuitBreaker(share=share, window=window, probes=probes)
 
 
-def feed(one: Guard, *ways: FailureKind | None, now_s: float = 0.0) -> list[Change]:
+def feed(one: CircuitBreaker, *ways: FailureKind | None, now_s: float = 0.0) -> list[BreakerChange]:
     """Let runs end; return what that changed."""
     changes = [one.ended("payments", f"r{at}", way, now_s) for at, way in enumerate(ways)]
     return [change for change in changes if change is not None]
 
 
-def paused(**facts: int) -> Guard:
+def paused(**facts: int) -> CircuitBreaker:
     """Return a guard that has paused `payments` at 0 s."""
     made = guard(**facts)
-    assert feed(made, *[DOWN] * 6) == [Change.PAUSED]
+    assert feed(made, *[DOWN] * 6) == [BreakerChange.PAUSED]
     return made
 
 
@@ -32,7 +37,7 @@ def test_more_than_the_share_of_the_window_is_an_outage_and_the_share_itself_is_
     one = guard()
     assert feed(one, *[DOWN] * 5) == []
     assert one.outages == {}
-    assert feed(one, DOWN) == [Change.PAUSED]
+    assert feed(one, DOWN) == [BreakerChange.PAUSED]
     assert one.outages["payments"].way == DOWN
 
 
@@ -44,7 +49,7 @@ def test_failures_of_several_ways_are_none() -> None:
 def test_only_the_last_runs_count() -> None:
     one = guard()
     assert feed(one, *[DOWN] * 5, *[FINE] * 10, *[DOWN] * 5) == []
-    assert feed(one, DOWN) == [Change.PAUSED]
+    assert feed(one, DOWN) == [BreakerChange.PAUSED]
 
 
 def test_successes_are_never_an_outage() -> None:
@@ -54,7 +59,7 @@ def test_successes_are_never_an_outage() -> None:
 def test_what_says_nothing_neither_fills_the_window_nor_empties_it() -> None:
     one = guard()
     assert feed(one, *[DOWN] * 5, *[None] * 50) == []
-    assert feed(one, DOWN) == [Change.PAUSED]
+    assert feed(one, DOWN) == [BreakerChange.PAUSED]
 
 
 def test_topics_are_judged_apart() -> None:
@@ -62,7 +67,7 @@ def test_topics_are_judged_apart() -> None:
     for at in range(5):
         for topic in ("payments", "refunds"):
             assert one.ended(topic, f"{at}", DOWN, 0.0) is None
-    assert one.ended("refunds", "r", DOWN, 0.0) is Change.PAUSED
+    assert one.ended("refunds", "r", DOWN, 0.0) is BreakerChange.PAUSED
     assert set(one.outages) == {"refunds"}
 
 
@@ -86,7 +91,7 @@ def test_probes_go_after_1_2_and_4_seconds_and_then_every_4() -> None:
 def test_the_first_probe_that_succeeds_ends_it() -> None:
     one = paused()
     one.probes("payments", "p", 1.0)
-    assert one.ended("payments", "p", FINE, 1.2) is Change.RESUMED
+    assert one.ended("payments", "p", FINE, 1.2) is BreakerChange.RESUMED
     assert one.outages == {}
 
 
@@ -134,8 +139,8 @@ def test_a_topic_that_was_opened_too_early_is_closed_by_its_first_failure() -> N
     one = paused()
     feed(one, *[DOWN] * 4)
     one.probes("payments", "p", 1.0)
-    assert one.ended("payments", "p", FINE, 1.2) is Change.RESUMED
-    assert feed(one, DOWN) == [Change.PAUSED]
+    assert one.ended("payments", "p", FINE, 1.2) is BreakerChange.RESUMED
+    assert feed(one, DOWN) == [BreakerChange.PAUSED]
 
 
 def test_a_topic_that_was_opened_in_time_takes_single_failures() -> None:

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from consumer.features.pausing import pause_sync as module
-from consumer.features.pausing.circuit_breaker import Guard
-from consumer.features.pausing.pause_sync import Watching
+from consumer.features.pausing.circuit_breaker import CircuitBreaker
+from consumer.features.pausing.pause_sync import PauseSync
 from consumer.features.pausing.pausing import Pausing
 from consumer.journal import JournalUnavailable
 from consumer.journal.pauses import PauseRow
@@ -53,7 +53,7 @@ def rows() -> Rows:
 def pausing() -> Pausing:
     """Return what a worker knows, of one topic that stops at a dead letter."""
     return Pausing(
-        guard=Guard(share=0, window=1, probes=1),
+        guard=CircuitBreaker(share=0, window=1, probes=1),
         topics=("payments",),
         stopping=("payments",),
         me="me",
@@ -62,7 +62,7 @@ def pausing() -> Pausing:
 
 def test_what_is_paused_is_known_before_anything_is_read(rows: Rows, pausing: Pausing) -> None:
     rows.pause("payments", reason="r", by="somebody")
-    watching = Watching(pausing, rows)
+    watching = PauseSync(pausing, rows)
     watching.start()
     assert "payments" in pausing.closed
     watching.stop(HANG_S)
@@ -72,14 +72,14 @@ def test_what_is_paused_is_known_before_anything_is_read(rows: Rows, pausing: Pa
 def test_a_worker_that_cannot_know_does_not_start(rows: Rows, pausing: Pausing) -> None:
     rows.is_away = True
     with pytest.raises(JournalUnavailable):
-        Watching(pausing, rows).start()
+        PauseSync(pausing, rows).start()
 
 
 def test_a_stop_is_written_at_once_and_what_others_write_is_learned(
     rows: Rows, pausing: Pausing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_EVERY_S", (0.01, 60.0))
-    watching = Watching(pausing, rows)
+    watching = PauseSync(pausing, rows)
     watching.start()
     try:
         pausing.failed("payments", "a", "CARD_EXPIRED")
@@ -95,7 +95,7 @@ def test_a_stop_is_written_at_once_and_what_others_write_is_learned(
 def test_a_stop_is_written_when_the_journal_is_back_and_holds_until_then(
     rows: Rows, pausing: Pausing
 ) -> None:
-    watching = Watching(pausing, rows)
+    watching = PauseSync(pausing, rows)
     rows.is_away = True
     pausing.failed("payments", "a", "CARD_EXPIRED")
     for _ in range(2):
@@ -113,7 +113,7 @@ def test_the_thread_outlives_an_absent_journal(
     rows: Rows, pausing: Pausing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_EVERY_S", (0.01, 0.02))
-    watching = Watching(pausing, rows)
+    watching = PauseSync(pausing, rows)
     watching.start()
     try:
         rows.is_away = True

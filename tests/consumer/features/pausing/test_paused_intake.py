@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from consumer.features.pausing.circuit_breaker import Guard
+from consumer.features.pausing.circuit_breaker import CircuitBreaker
 from consumer.features.pausing.pausing import Pausing
 from consumer.handlers.registry import HandlerRegistry
 from consumer.intake.buffer import Buffer
@@ -84,7 +84,9 @@ class Scene:
         registry.add(payments())
         self.source = Source()
         self.buffer = Buffer(10_000)
-        self.pausing = Pausing(guard=Guard(share=0, window=1, probes=1), topics=("payments",))
+        self.pausing = Pausing(
+            guard=CircuitBreaker(share=0, window=1, probes=1), topics=("payments",)
+        )
         context = IntakeContext(
             settings=load(),
             worker_id="me",

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from consumer.features.pausing import pausing as module
-from consumer.features.pausing.circuit_breaker import FailureKind, Guard
+from consumer.features.pausing.circuit_breaker import CircuitBreaker, FailureKind
 from consumer.features.pausing.pausing import PauseListener, Pausing
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
 from consumer.journal.pauses import PauseRow
 from consumer.loop.settlement import Settlement
-from consumer.pool.outcome import Raised
+from consumer.pool.outcome import RaisedError
 from feedback.records.envelope import Record
 from feedback.status import State
 from tests.consumer.samples import delivery, record, row, settled
@@ -26,7 +26,7 @@ STOPPED = PauseRow("payments", "a reason", 5, "somebody")
 def down(one: Delivery) -> Settlement:
     """Return how a run ended that did not reach the counterparty; a resend may help."""
     failed = settled(one, "FAILED", code=DOWN.code, resend=True)
-    return replace(failed, raised=Raised(DOWN.error_class, ""))
+    return replace(failed, raised=RaisedError(DOWN.error_class, ""))
 
 
 class Told(PauseListener):
@@ -50,7 +50,7 @@ class Scene:
         self.in_hand: list[Delivery] = []
         monkeypatch.setattr(module, "monotonic_s", lambda: self.now_s)
         self.pausing = Pausing(
-            guard=Guard(share=0.5, window=4, probes=1),
+            guard=CircuitBreaker(share=0.5, window=4, probes=1),
             topics=("payments", "refunds"),
             stopping=("payments",),
             me="me",

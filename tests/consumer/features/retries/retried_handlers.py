@@ -13,12 +13,12 @@ from tests.consumer.worker_handlers import _body, _count, _declared, _wait_at
 if "TEST_DIES_BEFORE_RECORD" in os.environ:
     # Only here: they import the client of Kafka, which no child needs.
     from consumer.features.retries.headers import WakeUp
-    from consumer.features.retries.retry_sender import WakeUps
+    from consumer.features.retries.retry_sender import RetrySender
 
-    def _die(self: WakeUps, wakeups: Sequence[WakeUp]) -> None:
+    def _die(self: RetrySender, wakeups: Sequence[WakeUp]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    WakeUps.send = _die  # type: ignore[assignment,method-assign]
+    RetrySender.send = _die  # type: ignore[assignment,method-assign]
 
 
 def _fail(request: Request) -> Any:

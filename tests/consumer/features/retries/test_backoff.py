@@ -15,8 +15,8 @@ from consumer.handlers.backoff import (
     Immediately,
     Tiers,
     Uniform,
+    delay_name,
     milliseconds,
-    named,
     topic_delay_ms,
 )
 from consumer.handlers.retry_policy import next_delay_ms
@@ -45,7 +45,7 @@ def test_what_is_no_duration_is_refused(duration: object) -> None:
 
 @given(st.integers(0, 10**9))
 def test_the_name_of_a_duration_means_that_duration(ms: int) -> None:
-    assert milliseconds(named(ms)) == ms
+    assert milliseconds(delay_name(ms)) == ms
 
 
 def test_the_tiers_of_the_contract_are_run_one_after_the_other() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.features.retries.delay_queue import WINDOW, WINDOW_BYTES, Waiting, WaitingWakeup
+from consumer.features.retries.delay_queue import WINDOW, WINDOW_BYTES, DelayQueue, WaitingWakeup
 from tests.consumer.samples import delivery, payments
 
 ONE, OTHER = ("t.g.retry.1s", 0), ("t.g.retry.5s", 0)
@@ -14,7 +14,7 @@ def _held(due_s: float, *, size_bytes: int = 1, name: str = "a") -> WaitingWakeu
 
 
 def test_nothing_goes_on_before_it_is_due_and_the_longest_overdue_goes_first() -> None:
-    waiting = Waiting()
+    waiting = DelayQueue()
     waiting.add(ONE, 0, _held(10.0))
     waiting.add(OTHER, 0, _held(5.0))
     waiting.add(OTHER, 1, _held(11.0))
@@ -26,7 +26,7 @@ def test_nothing_goes_on_before_it_is_due_and_the_longest_overdue_goes_first() -
 
 
 def test_what_may_be_committed_ends_before_the_first_that_waits() -> None:
-    waiting = Waiting()
+    waiting = DelayQueue()
     for offset, due_s in ((4, 9.0), (5, 1.0), (6, 2.0)):
         waiting.add(ONE, offset, _held(due_s))
     assert len(waiting.take_due(3.0, 9)) == 2
@@ -36,7 +36,7 @@ def test_what_may_be_committed_ends_before_the_first_that_waits() -> None:
 
 
 def test_a_record_that_wakes_nothing_is_passed() -> None:
-    waiting = Waiting()
+    waiting = DelayQueue()
     waiting.skip(ONE, 8)
     assert waiting.offsets() == {ONE: 9}
     waiting.add(ONE, 9, _held(1.0))
@@ -45,7 +45,7 @@ def test_a_record_that_wakes_nothing_is_passed() -> None:
 
 
 def test_partitions_of_which_enough_is_held_are_full_and_others_are_not() -> None:
-    waiting = Waiting()
+    waiting = DelayQueue()
     for offset in range(WINDOW):
         waiting.add(ONE, offset, _held(9.0))
     waiting.add(OTHER, 0, _held(1.0, size_bytes=WINDOW_BYTES))
@@ -55,7 +55,7 @@ def test_partitions_of_which_enough_is_held_are_full_and_others_are_not() -> Non
 
 
 def test_a_partition_that_is_forgotten_leaves_the_others_as_they_are() -> None:
-    waiting = Waiting()
+    waiting = DelayQueue()
     waiting.add(ONE, 3, _held(1.0))
     waiting.add(OTHER, 5, _held(2.0))
     waiting.forget({ONE})
@@ -64,7 +64,7 @@ def test_a_partition_that_is_forgotten_leaves_the_others_as_they_are() -> None:
 
 
 def test_a_record_that_is_read_again_is_held_once() -> None:
-    waiting = Waiting()
+    waiting = DelayQueue()
     for _ in range(3):
         waiting.add(ONE, 0, _held(1.0, size_bytes=WINDOW_BYTES // 2))
     assert (len(waiting), waiting.full()) == (1, set())
@@ -74,7 +74,7 @@ def test_a_record_that_is_read_again_is_held_once() -> None:
 def test_whatever_the_order_nothing_is_early_nothing_is_lost_and_commits_never_pass_it(
     dues: list[float], looks: list[float]
 ) -> None:
-    waiting = Waiting()
+    waiting = DelayQueue()
     for offset, due_s in enumerate(dues):
         waiting.add(ONE, offset, _held(due_s))
     gone: set[int] = set()
@@ -88,7 +88,7 @@ def test_whatever_the_order_nothing_is_early_nothing_is_lost_and_commits_never_p
 
 
 def test_what_may_not_go_on_stays_and_holds_up_nobody_else() -> None:
-    waiting = Waiting()
+    waiting = DelayQueue()
     paused = _held(1.0, name="paused")
     paused = paused._replace(
         delivery=paused.delivery._replace(handler=payments(topic="refunds")),

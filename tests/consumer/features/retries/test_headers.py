@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.features.retries.headers import WakeUp, headers_of, read
-from consumer.features.retries.retry_sender import record_of
+from consumer.features.retries.headers import WakeUp, read_wakeup, wakeup_headers
+from consumer.features.retries.retry_sender import wakeup_record
 from consumer.handlers.backoff import Tiers
 from feedback.errors import InvalidMessage
 from feedback.records.envelope import Record, payload_sha256
@@ -41,7 +41,7 @@ def _record(
 
 
 def _as_read(one: WakeUp) -> Record:
-    sent = record_of(one, group="g")
+    sent = wakeup_record(one, group="g")
     return Record(sent.topic, 3, 77, 1_700_000_001_000, sent.key, sent.value, sent.headers)
 
 
@@ -49,7 +49,7 @@ def _as_read(one: WakeUp) -> Record:
 def test_what_comes_back_is_what_was_sent(
     key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes], ...]
 ) -> None:
-    due = read(_as_read(_wakeup(_record(key, value, headers))), HANDLER, now_s=5.0)
+    due = read_wakeup(_as_read(_wakeup(_record(key, value, headers))), HANDLER, now_s=5.0)
     assert due.due_at == 1_700_000_005_000
     one = due.delivery
     assert (one.record.key, one.record.value) == (key, value)
@@ -63,7 +63,7 @@ def test_what_comes_back_is_what_was_sent(
 
 
 def test_a_wake_up_names_its_place_its_time_and_its_failure() -> None:
-    headers = dict(headers_of(_wakeup(_record()), group="g"))
+    headers = dict(wakeup_headers(_wakeup(_record()), group="g"))
     assert headers["onceward-due"] == b"1700000005000"
     assert headers["onceward-generation"] == b"4"
     assert headers["ORIGINAL_TOPIC"] == b"payments"
@@ -79,7 +79,7 @@ def test_the_next_run_sees_the_time_of_its_record_and_not_that_of_its_first_plac
     name: str,
 ) -> None:
     sent = ((name, b"5"),)
-    due = read(_as_read(_wakeup(_record(headers=sent))), HANDLER, now_s=5.0)
+    due = read_wakeup(_as_read(_wakeup(_record(headers=sent))), HANDLER, now_s=5.0)
     assert due.delivery.record.timestamp_ms == 1_700_000_000_000
 
 
@@ -88,13 +88,13 @@ def test_of_a_dead_letter_that_is_handled_the_failure_stays_what_it_was() -> Non
     one = _wakeup(_record(headers=sent))
     of_letters = payments(retries=HANDLER.retries, dead_letters_of="payments")
     one = one._replace(delivery=one.delivery._replace(handler=of_letters))
-    due = read(_as_read(one), of_letters, now_s=5.0)
+    due = read_wakeup(_as_read(one), of_letters, now_s=5.0)
     assert due.delivery.record.headers[:2] == sent
 
 
 def test_the_first_original_wins_and_the_last_failure() -> None:
     sent = (("ORIGINAL_TOPIC", b"first"), ("DLQ_REASON", b"OLD"), ("DLQ_REDRIVE_COUNT", b"1"))
-    headers = headers_of(_wakeup(_record(headers=sent)), group="g")
+    headers = wakeup_headers(_wakeup(_record(headers=sent)), group="g")
     assert [value for name, value in headers if name == "ORIGINAL_TOPIC"] == [b"first"]
     assert [value for name, value in headers if name == "DLQ_REASON"] == [b"BANK_BUSY"]
     assert [value for name, value in headers if name == "DLQ_REDRIVE_COUNT"] == [b"1"]
@@ -110,7 +110,7 @@ def test_the_first_original_wins_and_the_last_failure() -> None:
     ],
 )
 def test_a_drawn_delay_goes_to_the_topic_of_the_next_longer_one(delay_ms: int, topic: str) -> None:
-    sent = record_of(_wakeup(_record(), delay_ms=delay_ms), group="g")
+    sent = wakeup_record(_wakeup(_record(), delay_ms=delay_ms), group="g")
     assert (sent.topic, sent.partition) == (topic, 3)
 
 
@@ -119,4 +119,4 @@ def test_what_is_no_wake_up_of_ours_is_refused(missing: str) -> None:
     record = _as_read(_wakeup(_record()))
     headers = tuple(one for one in record.headers if one[0] != missing)
     with pytest.raises(InvalidMessage):
-        read(record._replace(headers=headers), HANDLER, now_s=0.0)
+        read_wakeup(record._replace(headers=headers), HANDLER, now_s=0.0)

@@ -16,14 +16,14 @@ from consumer.features.retries.overdue import (
     GONE_AFTER_S,
     PAGE,
     PAGES,
+    OverduePassage,
     OverdueRetries,
-    Passage,
 )
 from consumer.handlers.backoff import Tiers
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
-from consumer.journal import JournalUnavailable, Overdue, Row
-from consumer.journal.pacing import EVER_MS, MARGIN_S, pause_s
+from consumer.journal import JournalUnavailable, OverdueRetry, Row
+from consumer.journal.pacing import EVER_MS, MARGIN_S, pause_after_look_s
 from consumer.journal.records import NEVER_RETRIED
 from consumer.journal.sweeps.retrying import DueCursor
 from consumer.loop.scheduler import Scheduler
@@ -38,7 +38,7 @@ class Journaled:
     """A journal with rows that are overdue."""
 
     def __init__(self) -> None:
-        self.found: list[Overdue] = []
+        self.found: list[OverdueRetry] = []
         self.pages = 0
         self.within_ms: list[int] = []
         self.ended: list[str] = []
@@ -51,7 +51,7 @@ class Journaled:
         *,
         cursor: DueCursor,
         within_ms: int,
-    ) -> list[Overdue]:
+    ) -> list[OverdueRetry]:
         """Return what was planted."""
         self.pages += 1
         self.within_ms.append(within_ms)
@@ -122,7 +122,7 @@ class Scene:
         facts = {"generation": 1, "due_at": due_at, "owner": "w", "topic": topic}
         for name in names:
             found = row(name, "RETRYING", **facts)
-            self.journal.found.append(Overdue(found, NEVER_RETRIED, is_too_late, 5_000))
+            self.journal.found.append(OverdueRetry(found, NEVER_RETRIED, is_too_late, 5_000))
 
     def sweep(self, after_s: float = 0.0) -> None:
         """Sweep, after a while."""
@@ -266,7 +266,7 @@ def test_a_slow_passage_is_followed_by_such_as_go_back_to_the_oldest_that_was_le
 ) -> None:
     real = scene.journal.overdue_retries
 
-    def slow(*asked: Any, **named: Any) -> list[Overdue]:
+    def slow(*asked: Any, **named: Any) -> list[OverdueRetry]:
         scene.now_s += 2.0
         return real(*asked, **named)
 
@@ -282,7 +282,7 @@ def test_a_slow_passage_is_followed_by_such_as_go_back_to_the_oldest_that_was_le
 def test_a_page_that_the_database_gives_up_on_is_not_tried_again_at_once(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(*_: Any, within_ms: int, **__: Any) -> list[Overdue]:
+    def failing(*_: Any, within_ms: int, **__: Any) -> list[OverdueRetry]:
         scene.journal.within_ms.append(within_ms)
         scene.now_s += 10.0
         raise JournalUnavailable("statement timeout")
@@ -291,7 +291,7 @@ def test_a_page_that_the_database_gives_up_on_is_not_tried_again_at_once(
     for _ in range(2):
         with pytest.raises(JournalUnavailable):
             scene.sweep()
-    scene.now_s += pause_s(10.0)
+    scene.now_s += pause_after_look_s(10.0)
     with pytest.raises(JournalUnavailable):
         scene.sweep()
     assert [one == EVER_MS for one in scene.journal.within_ms] == [True, False, True]
@@ -300,7 +300,7 @@ def test_a_page_that_the_database_gives_up_on_is_not_tried_again_at_once(
 def test_a_topic_that_is_read_again_is_looked_at_from_its_oldest_on(
     scene: Scene,
 ) -> None:
-    passage = Passage(PAGE)
+    passage = OverduePassage(PAGE)
     for at_s, topics in ((100.0, {"a"}), (103.0, {"a"}), (106.0, {"a", "b"})):
         passage.go_on(topics, at_s)
         scene.journal.within_ms.append(passage.within_ms(at_s))

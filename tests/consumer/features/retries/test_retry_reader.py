@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from consumer.features.pausing.circuit_breaker import Guard
+from consumer.features.pausing.circuit_breaker import CircuitBreaker
 from consumer.features.pausing.pausing import Pausing
 from consumer.features.retries import retry_reader
-from consumer.features.retries.headers import Due, WakeUp, read, retry_topics
+from consumer.features.retries.headers import DueWakeUp, WakeUp, read_wakeup, retry_topics
 from consumer.features.retries.retry_reader import RetryReader
-from consumer.features.retries.retry_sender import record_of
+from consumer.features.retries.retry_sender import wakeup_record
 from consumer.handlers.backoff import Tiers as Delays
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer, Received
@@ -83,7 +83,7 @@ class Ground:
         self.due: dict[str, int] = {}
         self.heard: list[HandedOn] = []
         self.faults: list[BaseException] = []
-        self.pausing = Pausing(guard=Guard(share=0, window=1, probes=1), topics=(topic,))
+        self.pausing = Pausing(guard=CircuitBreaker(share=0, window=1, probes=1), topics=(topic,))
         self._readers: list[RetryReader] = []
         self._sources: list[KafkaSource] = []
         made = KafkaTopics(self.kafka, create=True)
@@ -101,7 +101,7 @@ class Ground:
             record = one.record._replace(partition=partition, topic=self.handler.topic)
             one = one._replace(handler=self.handler, record=record)
             wakeup = WakeUp(one, 1, due_at, delay_ms, "C", None, 1, 1, 1)
-            records.append(record_of(wakeup, group=self.kafka.group))
+            records.append(wakeup_record(wakeup, group=self.kafka.group))
         assert self._writer.write(records) == [None] * len(names)
 
     def read(
@@ -352,11 +352,11 @@ def test_more_than_is_held_at_a_time_comes_through(make_ground: MakeGround) -> N
 def test_a_reader_that_is_held_up_between_two_clocks_is_late_and_not_early(
     make_ground: MakeGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def held_up(*given: Any, **named: Any) -> Due:
+    def held_up(*given: Any, **named: Any) -> DueWakeUp:
         time.sleep(0.4)  # as a thread that others keep from its processor
-        return read(*given, **named)
+        return read_wakeup(*given, **named)
 
-    monkeypatch.setattr(retry_reader, "read", held_up)
+    monkeypatch.setattr(retry_reader, "read_wakeup", held_up)
     ground = make_ground("2s", partitions=1)
     ground.read()
     ground.send(["a"], delay_ms=2000)

@@ -9,7 +9,7 @@ import pytest
 
 from consumer import Request, handler
 from consumer.features.waits.declared import declared_by, may_run_again
-from consumer.features.waits.wait_record import Wait, decode, encode
+from consumer.features.waits.wait_record import WaitRecord, decode_wait, encode_wait
 from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import Handler, HandlerDefinitionError, InDoubtPolicy
 from consumer.handlers.registry import DECLARED, HandlerRegistry
@@ -92,10 +92,12 @@ def handler_with(policy: str) -> Handler:
 def test_without_a_journal_the_stricter_of_two_declarations_decides_about_a_dead_run(
     declared_then: str | None, declared_now: str, may: bool
 ) -> None:
-    wait = Wait("id-1", 1, "dead", 10**13, Record("t", 0, 7, -1, b"k", b"v", ()))
+    wait = WaitRecord("id-1", 1, "dead", 10**13, Record("t", 0, 7, -1, b"k", b"v", ()))
     if declared_then is not None:
         wait = declared_by(wait, handler_with(declared_then))
-    out = encode(wait, group="g", partition=0)
-    read = decode(Record(out.topic, 0, 9, 1, out.key, out.value, tuple(out.headers)), group="g")
-    assert isinstance(read, Wait)
+    out = encode_wait(wait, group="g", partition=0)
+    read = decode_wait(
+        Record(out.topic, 0, 9, 1, out.key, out.value, tuple(out.headers)), group="g"
+    )
+    assert isinstance(read, WaitRecord)
     assert may_run_again(handler_with(declared_now), read) is may

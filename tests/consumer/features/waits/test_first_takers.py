@@ -6,19 +6,19 @@ import random
 
 import pytest
 
-from consumer.features.waits.unfinished_requests import REMEMBERED, Table, Taking
-from consumer.features.waits.wait_record import GIVEN_BACK, Tombstone, Wait
+from consumer.features.waits.unfinished_requests import REMEMBERED, Taking, UnfinishedRequests
+from consumer.features.waits.wait_record import GIVEN_BACK, Tombstone, WaitRecord
 from feedback.records.envelope import Record
 
 RECORD = Record("payments", 0, 1, 5, None, b"v", ())
 
 
-def said(holder: str | None, generation: int = 1, name: str = "id") -> Wait:
-    return Wait(name, generation, holder, 1000, RECORD)
+def said(holder: str | None, generation: int = 1, name: str = "id") -> WaitRecord:
+    return WaitRecord(name, generation, holder, 1000, RECORD)
 
 
-def table(*records: Wait | Tombstone, worker: str = "me") -> Table:
-    made = Table(worker)
+def table(*records: WaitRecord | Tombstone, worker: str = "me") -> UnfinishedRequests:
+    made = UnfinishedRequests(worker)
     for offset, one in enumerate(records):
         made.apply(offset, one)
     return made
@@ -70,7 +70,7 @@ def test_one_that_had_ended_before_goes_again() -> None:
     assert made.apply(2, said("me", generation)) is Taking.OVER
 
 
-def current(*records: Wait | Tombstone) -> Table:
+def current(*records: WaitRecord | Tombstone) -> UnfinishedRequests:
     """Return a table that has read these as they were written."""
     made = table()
     made.is_current = True
@@ -148,7 +148,7 @@ def test_of_many_that_ask_at_once_exactly_one_goes_on() -> None:
     for _ in range(200):
         workers = [f"w{number}" for number in range(dice.randint(2, 5))]
         tables = {name: table(said("dead"), worker=name) for name in workers}
-        log: list[Wait | Tombstone] = []
+        log: list[WaitRecord | Tombstone] = []
         for name in dice.sample(workers, len(workers)):
             (entry,) = tables[name]
             log.append(said(name, tables[name].ask(entry)))
@@ -161,5 +161,5 @@ def test_of_many_that_ask_at_once_exactly_one_goes_on() -> None:
             if tables[name].apply(offset, one) is Taking.OURS
         ]
         first = log[0]
-        expected = [first.holder] if isinstance(first, Wait) else []
+        expected = [first.holder] if isinstance(first, WaitRecord) else []
         assert going == expected

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from consumer.features.waits.takeover_reader import WaitKeeper
-from consumer.features.waits.wait_record import Wait, encode, tombstone
+from consumer.features.waits.takeover_reader import TakeoverReader
+from consumer.features.waits.wait_record import WaitRecord, encode_wait, tombstone
 from consumer.handlers.declaration import DeliveryKind
 from consumer.intake.buffer import Buffer
 from feedback.kafka.outgoing import Outgoing
@@ -60,14 +60,14 @@ class Ends:
     def __init__(self) -> None:
         self.gone: list[tuple[str, int, int]] = []
 
-    def ended_before(self, wait: Wait, partition: int) -> None:
+    def ended_before(self, wait: WaitRecord, partition: int) -> None:
         self.gone.append((wait.request_id, wait.generation, partition))
 
 
 class Takings:
     """Nothing is taken over."""
 
-    def hold(self, waits: Iterable[tuple[Wait, int | None]]) -> list[None]:
+    def hold(self, waits: Iterable[tuple[WaitRecord, int | None]]) -> list[None]:
         assert not [*waits]
         return []
 
@@ -86,8 +86,8 @@ class Scene:
         self.source, self.ends = Source(), Ends()
         ends: Any = self.ends
         takings: Any = Takings()
-        self._keeper = WaitKeeper(
-            core, {"payments": handler}, takings=takings, ends=ends, open_source=lambda: None
+        self._keeper = TakeoverReader(
+            core, {"payments": handler}, takings=takings, tombstones=ends, open_source=lambda: None
         )
 
     def turn(self, *written: Outgoing) -> None:
@@ -103,7 +103,7 @@ def scene() -> Scene:
 
 
 def wait(holder: str, generation: int = 1) -> Outgoing:
-    return encode(Wait("id", generation, holder, 1000, RECORD), group=GROUP)
+    return encode_wait(WaitRecord("id", generation, holder, 1000, RECORD), group=GROUP)
 
 
 def end(generation: int = 1, status: str = "SUCCEEDED") -> Outgoing:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from consumer.features.outgoing.recent_runs import RecentFailures
-from consumer.features.outgoing.record_writer import DEAD_LETTERS, OUTCOMES, Posted
+from consumer.features.outgoing.record_writer import DEAD_LETTERS, OUTCOMES, PageResults
 from consumer.features.outgoing.sending_thread import BATCH
-from consumer.features.waits.tombstone_writer import Ends
-from consumer.features.waits.wait_record import STATUS, Tombstone, Wait, decode
+from consumer.features.waits.tombstone_writer import TombstoneWriter
+from consumer.features.waits.wait_record import STATUS, Tombstone, WaitRecord, decode_wait
 from consumer.handlers.declaration import DeliveryKind
 from consumer.journal.waiting import OwedRow
 from consumer.status.availability import ServerOutage
@@ -62,16 +62,16 @@ class Kafka:
         if one.value is None:
             self.said.append(f"{name} {status} {one.partition}")
             return None
-        said = decode(Record(one.topic, 0, 0, 1, one.key, one.value, one.headers), group=GROUP)
-        assert isinstance(said, Wait)
+        said = decode_wait(Record(one.topic, 0, 0, 1, one.key, one.value, one.headers), group=GROUP)
+        assert isinstance(said, WaitRecord)
         self.said.append(f"{name} {said.holder} {said.generation}")
         self.given_back.append((said.request_id, said.holder, said.generation))
         return None
 
-    def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
+    def post(self, page: Sequence[OwedRow]) -> Iterator[PageResults]:
         rows = [one.row for one in page if one.row.request_id not in self.refused]
         self.said += [f"letter of {row.request_id}: {row.code}" for row in rows]
-        yield Posted(written=rows)
+        yield PageResults(written=rows)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -88,8 +88,8 @@ def outlives(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def ends(kafka: Kafka, outlives: bool) -> Iterator[Ends]:
-    made = Ends(
+def tombstones(kafka: Kafka, outlives: bool) -> Iterator[TombstoneWriter]:
+    made = TombstoneWriter(
         core_of(
             load(kafka={"group": GROUP}, worker={"dead_letters_by_topic": {"silent": "none"}}),
             worker_id="me",
@@ -111,8 +111,10 @@ def told(name: str, state: State, *, topic: str = "payments", **fields: str) -> 
     return StatusWrite(name, state, 1, 1, "sha", fields=facts | fields)
 
 
-def test_what_is_final_has_a_tombstone_and_what_is_not_has_none(ends: Ends, kafka: Kafka) -> None:
-    ends.hear(
+def test_what_is_final_has_a_tombstone_and_what_is_not_has_none(
+    tombstones: TombstoneWriter, kafka: Kafka
+) -> None:
+    tombstones.hear(
         [
             told("a", State.RUNNING),
             told("b", State.SUCCEEDED),
@@ -127,40 +129,42 @@ def test_what_is_final_has_a_tombstone_and_what_is_not_has_none(ends: Ends, kafk
 
 
 def test_a_failure_that_is_told_again_ends_no_run_that_a_redrive_has_asked_for(
-    ends: Ends, kafka: Kafka, outlives: bool
+    tombstones: TombstoneWriter, kafka: Kafka, outlives: bool
 ) -> None:
     again = [
         told("a", State.FAILED, resend="1")._replace(restore=True),
         told("b", State.SUCCEEDED)._replace(restore=True),
     ]
-    ends.hear(again)
+    tombstones.hear(again)
     eventually(lambda: kafka.said == ["b SUCCEEDED None"], timeout_s=30)
 
 
 def test_a_failure_waits_for_its_letter_where_the_journal_ends_with_the_worker(
-    ends: Ends, kafka: Kafka, outlives: bool
+    tombstones: TombstoneWriter, kafka: Kafka, outlives: bool
 ) -> None:
-    ends.hear([told("a", State.FAILED), told("b", State.SUCCEEDED)])
+    tombstones.hear([told("a", State.FAILED), told("b", State.SUCCEEDED)])
     expected = ["a FAILED None", "b SUCCEEDED None"] if outlives else ["b SUCCEEDED None"]
     eventually(lambda: kafka.said == expected, timeout_s=30)
-    ends.done(DEAD_LETTERS, [row("a", "FAILED"), row("unknown", "FAILED")])
+    tombstones.done(DEAD_LETTERS, [row("a", "FAILED"), row("unknown", "FAILED")])
     eventually(lambda: "a FAILED None" in kafka.said, timeout_s=30)
 
 
 def test_a_letter_that_was_quicker_than_the_word_is_not_waited_for(
-    ends: Ends, kafka: Kafka
+    tombstones: TombstoneWriter, kafka: Kafka
 ) -> None:
-    ends.done(DEAD_LETTERS, [row("a", "FAILED")])
-    ends.hear([told("a", State.FAILED)])
+    tombstones.done(DEAD_LETTERS, [row("a", "FAILED")])
+    tombstones.hear([told("a", State.FAILED)])
     eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=30)
 
 
-def test_a_failure_with_an_outcome_waits_for_both(ends: Ends, kafka: Kafka, outlives: bool) -> None:
-    ends.hear([told("a", State.FAILED, topic="loud")])
-    ends.done(OUTCOMES, [row("a", "FAILED")])
+def test_a_failure_with_an_outcome_waits_for_both(
+    tombstones: TombstoneWriter, kafka: Kafka, outlives: bool
+) -> None:
+    tombstones.hear([told("a", State.FAILED, topic="loud")])
+    tombstones.done(OUTCOMES, [row("a", "FAILED")])
     if not outlives:
         assert kafka.said == []
-    ends.done(DEAD_LETTERS, [row("a", "FAILED")])
+    tombstones.done(DEAD_LETTERS, [row("a", "FAILED")])
     eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=30)
 
 
@@ -172,59 +176,59 @@ def test_a_failure_with_an_outcome_waits_for_both(ends: Ends, kafka: Kafka, outl
     ],
 )
 def test_what_has_no_letter_otherwise_gets_it_before_its_tombstone(
-    ends: Ends, kafka: Kafka, state: State, code: str, reason: str
+    tombstones: TombstoneWriter, kafka: Kafka, state: State, code: str, reason: str
 ) -> None:
-    ends.hear([told("a", state, code=code)])
+    tombstones.hear([told("a", state, code=code)])
     eventually(lambda: len(kafka.said) == 2, timeout_s=30)
     assert kafka.said == [f"letter of a: {reason}", f"a {state} None"]
 
 
 def test_a_doubt_that_a_person_may_resolve_is_no_letter_but_where_nobody_could(
-    ends: Ends, kafka: Kafka, outlives: bool
+    tombstones: TombstoneWriter, kafka: Kafka, outlives: bool
 ) -> None:
-    ends.hear([told("a", State.IN_DOUBT, code="IN_DOUBT")])
+    tombstones.hear([told("a", State.IN_DOUBT, code="IN_DOUBT")])
     expected = ["a IN_DOUBT None"] if outlives else ["letter of a: IN_DOUBT", "a IN_DOUBT None"]
     eventually(lambda: kafka.said == expected, timeout_s=30)
 
 
 def test_what_was_taken_over_ends_where_its_wait_record_stands_under_its_key(
-    ends: Ends, kafka: Kafka
+    tombstones: TombstoneWriter, kafka: Kafka
 ) -> None:
     record = Record("payments", 0, 5, 1, None, b"v", ())
-    ends.took(Wait("by-hand", 2, "me", 99, record), 7, ends_as="payments-0-5-1")
-    ends.hear([told("payments-0-5-1", State.SUCCEEDED)])
+    tombstones.took(WaitRecord("by-hand", 2, "me", 99, record), 7, ends_as="payments-0-5-1")
+    tombstones.hear([told("payments-0-5-1", State.SUCCEEDED)])
     eventually(lambda: kafka.said == ["by-hand SUCCEEDED 7"], timeout_s=30)
 
 
-def test_what_is_given_back_is_any_workers(ends: Ends, kafka: Kafka) -> None:
+def test_what_is_given_back_is_any_workers(tombstones: TombstoneWriter, kafka: Kafka) -> None:
     taken = delivery("taken")._replace(taken=3)
-    ends.given_back([delivery("a"), delivery("due")._replace(wakes=1), taken])
+    tombstones.given_back([delivery("a"), delivery("due")._replace(wakes=1), taken])
     eventually(lambda: len(kafka.given_back) == 2, timeout_s=30)
     assert kafka.given_back == [("a", "", 2), ("taken", "", 4)]
 
 
-def test_a_record_that_came_too_late_goes_again(ends: Ends, kafka: Kafka) -> None:
+def test_a_record_that_came_too_late_goes_again(tombstones: TombstoneWriter, kafka: Kafka) -> None:
     record = Record("payments", 0, 5, 1, None, b"v", ())
-    ends.ended_before(Wait("a", 2, "me", 99, record), 3)
+    tombstones.ended_before(WaitRecord("a", 2, "me", 99, record), 3)
     eventually(lambda: kafka.said == ["a  3"], timeout_s=30)
-    assert decode(Record("payments.bank.wait", 3, 0, 1, b"a", None, ()), group=GROUP) == Tombstone(
-        "a"
-    )
+    assert decode_wait(
+        Record("payments.bank.wait", 3, 0, 1, b"a", None, ()), group=GROUP
+    ) == Tombstone("a")
 
 
 @pytest.mark.parametrize("is_heard", [True, False], ids=["heard", "unheard"])
 def test_all_of_a_request_is_written_in_its_order_though_one_is_tried_again(
-    ends: Ends, kafka: Kafka, is_heard: bool
+    tombstones: TombstoneWriter, kafka: Kafka, is_heard: bool
 ) -> None:
-    wait = Wait("a", 2, "peer", 99, Record("payments", 0, 5, 1, None, b"v", ()))
+    wait = WaitRecord("a", 2, "peer", 99, Record("payments", 0, 5, 1, None, b"v", ()))
     kafka.may_write.clear()
-    ends.hear([told("first", State.SUCCEEDED)])
+    tombstones.hear([told("first", State.SUCCEEDED)])
     eventually(lambda: kafka.writes == 1)
     # These wait together then.
-    ends.put_right(wait, 3)
-    ends.ended_before(wait, 3)
-    ends.put_right(wait._replace(generation=3), 3)
-    ends.hear([told("b", State.SUCCEEDED)])
+    tombstones.put_right(wait, 3)
+    tombstones.ended_before(wait, 3)
+    tombstones.put_right(wait._replace(generation=3), 3)
+    tombstones.hear([told("b", State.SUCCEEDED)])
     if not is_heard:
         kafka.unheard.add("a")
     kafka.may_write.set()
@@ -235,14 +239,14 @@ def test_all_of_a_request_is_written_in_its_order_though_one_is_tried_again(
 
 
 def test_a_letter_that_cannot_be_written_holds_up_nobody_elses_end(
-    ends: Ends, kafka: Kafka
+    tombstones: TombstoneWriter, kafka: Kafka
 ) -> None:
     kafka.refused = {f"stuck-{number}" for number in range(2 * BATCH)}
-    ends.hear([told(name, State.EXPIRED) for name in sorted(kafka.refused)])
-    ends.hear([told("a", State.SUCCEEDED)])
+    tombstones.hear([told(name, State.EXPIRED) for name in sorted(kafka.refused)])
+    tombstones.hear([told("a", State.SUCCEEDED)])
     eventually(lambda: "a SUCCEEDED None" in kafka.said, timeout_s=30)
     # Nor another letter, which is behind more of them than are written together.
-    ends.hear([told("b", State.EXPIRED)])
+    tombstones.hear([told("b", State.EXPIRED)])
     eventually(lambda: "b EXPIRED None" in kafka.said)
     assert kafka.said == ["a SUCCEEDED None", "letter of b: EXPIRED", "b EXPIRED None"]
     kafka.refused.clear()

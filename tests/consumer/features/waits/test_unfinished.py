@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from consumer.features.waits.wait_record import Tombstone, decode, wait_topic
+from consumer.features.waits.wait_record import Tombstone, decode_wait, wait_topic
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.status import State
 from onceward.servers.redis import Redis
@@ -66,7 +66,7 @@ def test_each_request_has_a_wait_record_and_then_a_tombstone(
     nothing_unfinished(servers, stage, "kept")
     topic = wait_topic(stage.topics["kept"], stage.group)
     records = read_all(servers, topic)
-    waits = [decode(one, group=stage.group) for one in records if one.value is not None]
+    waits = [decode_wait(one, group=stage.group) for one in records if one.value is not None]
     assert {one.request_id for one in waits} == {*ids, "bad"}
     assert len(records) == 2 * len(waits) == 2 * 21
     assert {one.holder for one in waits if not isinstance(one, Tombstone)} == {worker.worker_id}

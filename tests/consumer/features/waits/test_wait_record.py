@@ -12,9 +12,9 @@ from consumer.features.waits.wait_record import (
     HOLDER,
     STATUS,
     Tombstone,
-    Wait,
-    decode,
-    encode,
+    WaitRecord,
+    decode_wait,
+    encode_wait,
     source_topic,
     tombstone,
     wait_topic,
@@ -52,10 +52,10 @@ def as_read(written: Outgoing, *, partition: int = 3) -> Record:
 def test_a_request_comes_back_as_it_was_read(
     record: Record, holder: str | None, expires: int
 ) -> None:
-    wait = Wait("id-1", 4, holder, expires, record, "marked", "park")
-    found = decode(as_read(encode(wait, group=GROUP)), group=GROUP)
+    wait = WaitRecord("id-1", 4, holder, expires, record, "marked", "park")
+    found = decode_wait(as_read(encode_wait(wait, group=GROUP)), group=GROUP)
     if holder is None and any(name == HOLDER for name, _ in record.headers):
-        assert isinstance(found, Wait)  # what is not said by us may be said by what was sent
+        assert isinstance(found, WaitRecord)  # what is not said by us may be said by what was sent
         found = found._replace(holder=None)
     assert found == wait
 
@@ -63,10 +63,10 @@ def test_a_request_comes_back_as_it_was_read(
 @pytest.mark.parametrize("empty", [None, b""], ids=["null", "empty"])
 def test_a_null_value_is_no_tombstone_and_not_an_empty_one(empty: bytes | None) -> None:
     record = Record("payments", 0, 1, 5, b"k", empty, ())
-    written = encode(Wait("id-1", 1, "w", 10, record), group=GROUP)
+    written = encode_wait(WaitRecord("id-1", 1, "w", 10, record), group=GROUP)
     assert written.value is not None
-    found = decode(as_read(written), group=GROUP)
-    assert isinstance(found, Wait)
+    found = decode_wait(as_read(written), group=GROUP)
+    assert isinstance(found, WaitRecord)
     assert found.record.value == empty
 
 
@@ -80,7 +80,7 @@ def test_a_tombstone_says_that_the_request_has_ended() -> None:
         status="SUCCEEDED",
     )
     assert (written.topic, written.partition, written.value) == ("payments.bank.wait", None, None)
-    assert decode(as_read(written), group=GROUP) == Tombstone("id-1")
+    assert decode_wait(as_read(written), group=GROUP) == Tombstone("id-1")
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_a_tombstone_without_a_status_ends_one_taking(
 ) -> None:
     headers = ((GENERATION, generation), (STATUS, status.encode()))
     written = Record("payments.bank.wait", 3, 7, 1000, b"id-1", None, headers)
-    assert decode(written, group=GROUP) == Tombstone("id-1", taking)
+    assert decode_wait(written, group=GROUP) == Tombstone("id-1", taking)
 
 
 def test_one_that_was_written_by_hand_needs_a_key_and_an_expiry() -> None:
     record = Record("payments.bank.wait", 3, 7, 1000, b"id-1", b"v", ((EXPIRES, b"50"),))
-    assert decode(record, group=GROUP) == Wait(
+    assert decode_wait(record, group=GROUP) == WaitRecord(
         "id-1", 1, None, 50, Record("payments", 3, 0, -1, None, b"v", ())
     )
 
@@ -123,14 +123,14 @@ def test_what_is_none_is_refused_and_nothing_of_it_is_shown(
 ) -> None:
     record = Record("payments.bank.wait", 3, 7, 1000, key, b"secret", said)
     with pytest.raises(InvalidMessage) as caught:
-        decode(record, group=GROUP)
+        decode_wait(record, group=GROUP)
     assert "secret" not in str(caught.value)
 
 
 def test_of_one_by_hand_our_headers_are_left_out_wherever_they_stand() -> None:
     said = ((HOLDER, b"w"), ("a", b"1"), (EXPIRES, b"50"), ("b", b"2"), ("a", b"3"))
-    found = decode(Record("payments.bank.wait", 0, 7, 1000, b"id", b"v", said), group=GROUP)
-    assert isinstance(found, Wait)
+    found = decode_wait(Record("payments.bank.wait", 0, 7, 1000, b"id", b"v", said), group=GROUP)
+    assert isinstance(found, WaitRecord)
     assert found.holder == "w"
     assert found.record.headers == (("a", b"1"), ("b", b"2"), ("a", b"3"))
 

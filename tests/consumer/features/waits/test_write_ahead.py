@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from consumer.features.waits.write_ahead import Preparing
+from consumer.features.waits.write_ahead import WriteAhead
 from consumer.handlers.declaration import DeliveryKind, EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery
 from consumer.status.availability import ServerOutage
@@ -29,15 +29,15 @@ def given_back(dropped: Iterable[Delivery], *, topic: str, has_journal: bool) ->
     """Return those that any worker may take."""
     found: list[Delivery] = []
     nothing: Any = None
-    preparing = Preparing(
+    write_ahead = WriteAhead(
         worker_id="me",
         topics=[topic],
-        holding=nothing,
+        wait_records=nothing,
         outage=ServerOutage("wait_records"),
         give_back=found.extend,
         has_journal=has_journal,
     )
-    preparing.read_by_nobody([*dropped])
+    write_ahead.read_by_nobody([*dropped])
     return found
 
 

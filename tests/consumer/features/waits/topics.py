@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka import KafkaConsumer, TopicPartition
 
-from consumer.features.waits.wait_record import Tombstone, decode, wait_topic
+from consumer.features.waits.wait_record import Tombstone, decode_wait, wait_topic
 from feedback.kafka.kafka_python.records import record_of
 from feedback.records.envelope import Record
 from tests.consumer.stage import Stage
@@ -33,7 +33,7 @@ def unfinished(servers: Servers, stage: Stage, handler: str) -> set[str]:
     topic = wait_topic(stage.topics[handler], stage.group)
     by_place = sorted(read_all(servers, topic), key=lambda one: (one.partition, one.offset))
     for record in by_place:
-        said = decode(record, group=stage.group)
+        said = decode_wait(record, group=stage.group)
         if isinstance(said, Tombstone):
             found.discard(said.request_id)
         else:

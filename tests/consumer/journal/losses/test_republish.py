@@ -12,7 +12,7 @@ from consumer.journal.losses.republish import (
     SERVED_LIMIT,
     Republication,
     RestoreCursor,
-    Turn,
+    WhoseTurn,
 )
 from feedback.status import STORED, State
 from tests.consumer.journal.conftest import Database, OpenLeases
@@ -67,13 +67,13 @@ def test_a_turn_is_had_by_one_worker_until_its_lease_is_over(
     for worker_id in ("one", "two"):
         open_leases(worker_id).register(600.0)
     one, two = republication("one"), republication("two")
-    assert one.take_turn("run-1") is Turn.MINE
-    assert two.take_turn("run-1") is Turn.OTHERS
-    assert one.take_turn("run-1") is Turn.MINE
+    assert one.take_turn("run-1") is WhoseTurn.MINE
+    assert two.take_turn("run-1") is WhoseTurn.OTHERS
+    assert one.take_turn("run-1") is WhoseTurn.MINE
     open_leases("one").release()
-    assert two.take_turn("run-1") is Turn.MINE
+    assert two.take_turn("run-1") is WhoseTurn.MINE
     assert not one.end_turn("run-1")
-    assert one.take_turn("run-1") is Turn.OTHERS
+    assert one.take_turn("run-1") is WhoseTurn.OTHERS
 
 
 def test_a_turn_that_was_done_is_not_done_again_by_anybody(
@@ -81,12 +81,12 @@ def test_a_turn_that_was_done_is_not_done_again_by_anybody(
 ) -> None:
     open_leases("one").register(600.0)
     one, two = republication("one"), republication("two")
-    assert one.take_turn("run-1") is Turn.MINE
+    assert one.take_turn("run-1") is WhoseTurn.MINE
     assert one.end_turn("run-1")
-    assert [each.take_turn("run-1") for each in (one, two)] == [Turn.DONE, Turn.DONE]
-    assert two.take_turn("run-2") is Turn.MINE
+    assert [each.take_turn("run-1") for each in (one, two)] == [WhoseTurn.DONE, WhoseTurn.DONE]
+    assert two.take_turn("run-2") is WhoseTurn.MINE
     assert two.end_turn("run-2")
-    assert one.take_turn("run-1") is Turn.DONE
+    assert one.take_turn("run-1") is WhoseTurn.DONE
 
 
 def test_a_turn_that_was_given_back_is_the_next_ones(
@@ -94,17 +94,17 @@ def test_a_turn_that_was_given_back_is_the_next_ones(
 ) -> None:
     open_leases("one").register(600.0)
     one, two = republication("one"), republication("two")
-    assert one.take_turn("run-1") is Turn.MINE
+    assert one.take_turn("run-1") is WhoseTurn.MINE
     assert one.end_turn(None)
-    assert two.take_turn("run-1") is Turn.MINE
+    assert two.take_turn("run-1") is WhoseTurn.MINE
 
 
 def test_what_is_remembered_stays_small(republication: Open, database: Database) -> None:
     one = republication("one")
     for number in range(SERVED_LIMIT + 3):
-        assert one.take_turn(f"run-{number}") is Turn.MINE
+        assert one.take_turn(f"run-{number}") is WhoseTurn.MINE
         assert one.end_turn(f"run-{number}")
-    assert one.take_turn(f"run-{SERVED_LIMIT + 2}") is Turn.DONE
+    assert one.take_turn(f"run-{SERVED_LIMIT + 2}") is WhoseTurn.DONE
     (row,) = database.query("SELECT value FROM onceward_meta WHERE name LIKE 'republish:%'")
     assert row["value"].count("run-") == SERVED_LIMIT
 
@@ -112,7 +112,7 @@ def test_what_is_remembered_stays_small(republication: Open, database: Database)
 def test_groups_take_turns_for_themselves(database: Database, group: str) -> None:
     for name in (group, f"{group}-other"):
         one = Republication(database.url, group=name, worker_id="me")
-        assert one.take_turn("run-1") is Turn.MINE
+        assert one.take_turn("run-1") is WhoseTurn.MINE
         assert one.end_turn("run-1")
         one.close()
 

@@ -12,9 +12,9 @@ from consumer.journal.redrive.later_successes import (
     MOST_NAMED,
     MOST_STRETCHES,
     LaterSuccesses,
-    stretches,
+    time_slices,
 )
-from consumer.journal.redrive.resolving import Decisions
+from consumer.journal.redrive.resolving import PersonDecisions
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, new_id
 
@@ -108,7 +108,7 @@ def test_a_success_between_a_doubt_and_its_resolution_as_failed_is_named(
     database.change(
         "UPDATE onceward_request SET finished_at = finished_at - 9, claimed_at = claimed_at - 9"
     )
-    with closing(Decisions(database.url, group=group)) as decisions:
+    with closing(PersonDecisions(database.url, group=group)) as decisions:
         decisions.resolve(
             doubt, has_succeeded=False, result=None, code="NONE", reason="a list", by="ann"
         )
@@ -128,8 +128,8 @@ def test_few_are_named_and_a_look_that_was_cut_is_said(
 
 def test_many_failures_are_looked_at_together_and_nothing_twice() -> None:
     since = [at * 10 for at in range(1000)]
-    found = list(stretches(since, reach_ms=25))
+    found = list(time_slices(since, reach_ms=25))
     assert len(found) == MOST_STRETCHES
     assert found[0][1] == 9990 + 25 and found[-1][0] == -1
     assert all(newer[0] >= older[1] for newer, older in itertools.pairwise(found))
-    assert list(stretches([])) == []
+    assert list(time_slices([])) == []

@@ -10,7 +10,7 @@ from consumer.journal.redrive.other_system import (
     is_beside,
     is_closed_beside,
 )
-from consumer.journal.redrive.redrive_rule import Discarded, is_discarded
+from consumer.journal.redrive.redrive_rule import DiscardVerdict, is_discarded
 from tests.consumer.features.dead_letters.samples import FAILED_AT, failed
 from tests.consumer.samples import row
 
@@ -83,10 +83,10 @@ def test_while_a_failure_of_ours_is_open_theirs_is_too_since_a_redrive_would_sen
 
 def test_its_discard_is_undone_whatever_has_happened_here() -> None:
     theirs, ours = did("discard"), did("discard", of=1)
-    assert can_be_undone_beside([ours]) is Discarded.NOT_DISCARDED
-    assert can_be_undone_beside([theirs, ours, did("undo", of=1)]) is Discarded.UNDONE
-    assert can_be_undone_beside([theirs, did("undo")]) is Discarded.NOT_DISCARDED
-    assert can_be_undone_beside([did("discard", by="r")]) is Discarded.REPLACED
+    assert can_be_undone_beside([ours]) is DiscardVerdict.NOT_DISCARDED
+    assert can_be_undone_beside([theirs, ours, did("undo", of=1)]) is DiscardVerdict.UNDONE
+    assert can_be_undone_beside([theirs, did("undo")]) is DiscardVerdict.NOT_DISCARDED
+    assert can_be_undone_beside([did("discard", by="r")]) is DiscardVerdict.REPLACED
     assert can_be_undone_beside([did("discard", by="r"), did("cancel", by="r")]) is (
-        Discarded.NOT_DISCARDED
+        DiscardVerdict.NOT_DISCARDED
     )

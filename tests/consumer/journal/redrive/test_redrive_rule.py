@@ -9,10 +9,10 @@ from consumer.journal.actions import Action, ActionKind
 from consumer.journal.records import Row
 from consumer.journal.redrive.redrive_rule import (
     IN_WORDS,
-    Candidate,
-    Discarded,
+    DiscardVerdict,
     Redrivable,
-    Wish,
+    RedriveCandidate,
+    RedriveWish,
     can_be_undone,
     decide,
     sent_before_count,
@@ -21,7 +21,7 @@ from consumer.journal.redrive.reopening import TO_SEND
 from tests.consumer.journal.samples import OTHER_SHA, SHA, row
 
 NOW = 1_000
-WISH = Wish("mine")
+WISH = RedriveWish("mine")
 
 
 def failed(**changes: object) -> Row:
@@ -30,7 +30,7 @@ def failed(**changes: object) -> Row:
     return row("a", **(given | changes))
 
 
-def letter(**changes: object) -> Candidate:
+def letter(**changes: object) -> RedriveCandidate:
     """Return its letter."""
     given: dict[str, object] = {
         "request_id": "a",
@@ -38,7 +38,7 @@ def letter(**changes: object) -> Candidate:
         "payload_sha256": SHA,
         "redrive_count": 0,
     }
-    return Candidate(**(given | changes))  # type: ignore[arg-type]
+    return RedriveCandidate(**(given | changes))  # type: ignore[arg-type]
 
 
 def did(
@@ -163,7 +163,7 @@ def test_once_more_is_of_what_others_had_sent_before_it_began(generation: int | 
 
 
 def test_once_more_that_goes_on_leaves_what_another_has_sent_since() -> None:
-    wish = Wish("mine", frozenset({"a"}), takes_unknown=True, sends_again=True, began_at=50)
+    wish = RedriveWish("mine", frozenset({"a"}), takes_unknown=True, sends_again=True, began_at=50)
     mine = did(ActionKind.REDRIVE, redrive="mine", generation=None, at=60)
     other = did(ActionKind.REDRIVE, redrive="other", generation=None, at=70)
     assert decide(letter(), None, NOW, actions=[mine], wish=wish) is Redrivable.AGAIN
@@ -275,15 +275,17 @@ def test_the_undo_of_another_system_s_discard_opens_no_failure_of_ours_that_was_
     unnumbered = letter(generation=None)
     assert decide(unnumbered, None, NOW, actions=actions, wish=wish) is expected
     assert can_be_undone(actions, None) is (
-        Discarded.UNDONE if is_closed else Discarded.NOT_DISCARDED
+        DiscardVerdict.UNDONE if is_closed else DiscardVerdict.NOT_DISCARDED
     )
 
 
 def test_what_was_replaced_stays_so_when_another_system_s_discard_is_undone() -> None:
     for actions in ([REPLACED, THEIRS, THEIR_UNDO], [THEIRS, REPLACED, THEIR_UNDO]):
-        assert can_be_undone(actions, None) is Discarded.REPLACED
+        assert can_be_undone(actions, None) is DiscardVerdict.REPLACED
     refused = did(ActionKind.CANCEL, redrive="other")
-    assert can_be_undone([REPLACED, THEIRS, refused, THEIR_UNDO], None) is Discarded.NOT_DISCARDED
+    assert (
+        can_be_undone([REPLACED, THEIRS, refused, THEIR_UNDO], None) is DiscardVerdict.NOT_DISCARDED
+    )
 
 
 def test_what_this_redrive_has_reopened_is_sent_again_only_where_kafka_lacks_it() -> None:
@@ -340,7 +342,7 @@ def test_what_another_redrive_took_after_the_deadline_is_sent_by_one_of_them() -
     owed = WISH._replace(owed=frozenset({"a"}))
     assert decide(letter(), reopened, NOW, actions=both, wish=owed) is Redrivable.ON_ITS_WAY
     assert decide(letter(), reopened, NOW, actions=both, wish=WISH) is Redrivable.SENT
-    theirs = Wish("other", owed=frozenset({"a"}))
+    theirs = RedriveWish("other", owed=frozenset({"a"}))
     assert decide(letter(), reopened, NOW, actions=both, wish=theirs) is Redrivable.AGAIN
     unknown = [one._replace(generation=None) for one in both]
     takes = owed._replace(takes_unknown=True)

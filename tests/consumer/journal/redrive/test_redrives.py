@@ -8,7 +8,7 @@ import pytest
 
 from consumer.journal import Journal, JournalState, Work
 from consumer.journal.records import Published
-from consumer.journal.redrive.redrive_row import RedriveStopped, SoFar
+from consumer.journal.redrive.redrive_row import RedriveStopped, SavedProgress
 from consumer.journal.redrive.redrive_work import RedriveWork
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, new_id
@@ -37,7 +37,7 @@ def test_a_redrive_says_what_it_was_asked_and_how_far_it_is(
     name = new_id()
     journal.apply(Work(claims=[claim(name)]))
     journal.apply(Work(finishes=[finish(name, state=JournalState.FAILED)]))
-    so_far = SoFar(
+    so_far = SavedProgress(
         positions={("a.dlq", 1): 5},
         marks={("a", 0): 9},
         unconfirmed={"y", "x"},
@@ -78,7 +78,7 @@ def test_of_two_that_take_it_over_one_has_it(
     others = [RedriveWork(database.url, group=group, owner=name) for name in ("b", "c")]
     assert [one.take(stands, by=one.owner, reason="it stood") for one in others] == [True, False]
     with pytest.raises(RedriveStopped):
-        work.save("mine", SoFar({}, {}, (), {}))
+        work.save("mine", SavedProgress({}, {}, (), {}))
     for one in others:
         one.close()
 

@@ -10,8 +10,8 @@ import pytest
 
 from consumer.journal import Journal, JournalState, VerdictKind, Work
 from consumer.journal.records import Published
-from consumer.journal.redrive.redrive_row import RedriveStopped, SoFar
-from consumer.journal.redrive.redrive_rule import Candidate, Redrivable, Wish
+from consumer.journal.redrive.redrive_row import RedriveStopped, SavedProgress
+from consumer.journal.redrive.redrive_rule import Redrivable, RedriveCandidate, RedriveWish
 from consumer.journal.redrive.redrive_work import RedriveWork
 from consumer.journal.redrive.reopening import RedriveVerdict, replacement_id
 from tests.consumer.journal.conftest import Database, closing_all
@@ -46,24 +46,24 @@ def fail(journal: Journal, *, resend: bool = False) -> str:
     return name
 
 
-def letter(name: str, generation: int = 1) -> Candidate:
-    return Candidate(name, generation, SHA, 0)
+def letter(name: str, generation: int = 1) -> RedriveCandidate:
+    return RedriveCandidate(name, generation, SHA, 0)
 
 
 def reopen(
     work: RedriveWork,
     *names: str,
     redrive: str = "mine",
-    so_far: SoFar | None = None,
+    so_far: SavedProgress | None = None,
     **wish: object,
 ) -> list[RedriveVerdict]:
     return work.reopen(
         [letter(name) for name in names],
-        Wish(redrive, **wish),  # type: ignore[arg-type]
+        RedriveWish(redrive, **wish),  # type: ignore[arg-type]
         valid_ms=VALID_MS,
         by="zoe",
         reason="open again",
-        so_far=so_far or SoFar({}, {}, names, {}),
+        so_far=so_far or SavedProgress({}, {}, names, {}),
     )
 
 
@@ -191,7 +191,7 @@ def test_a_replaced_failure_is_closed_and_both_are_noted(
     ]
     # Could it not be sent, the failure is open again.
     assert work.close_again("mine", [(name, 1)], by="zoe", reason="too large") == []
-    judged = work.judge([letter(name)], Wish("other"))
+    judged = work.judge([letter(name)], RedriveWish("other"))
     assert [one.kind for one in judged] == [Redrivable.SEND]
 
 
@@ -215,7 +215,7 @@ def test_a_reopening_saves_what_was_done_before_it_and_none_does_without_the_oth
     journal: Journal, work: RedriveWork, open_work: OpenWork, database: Database
 ) -> None:
     before, name, late = fail(journal), fail(journal), fail(journal)
-    done = SoFar({("d", 0): 5}, {("t", 0): 7}, {name}, {"sent": 1})
+    done = SavedProgress({("d", 0): 5}, {("t", 0): 7}, {name}, {"sent": 1})
     told = Published(before, 1, JournalState.FAILED)
     reopen(work, name, so_far=done._replace(published=(told,)))
     stands = work.find("mine")
@@ -227,7 +227,7 @@ def test_a_reopening_saves_what_was_done_before_it_and_none_does_without_the_oth
     assert found == {before: (0, True), name: (1, False), late: (0, False)}
     assert open_work("other").take(stands, by="bob", reason=None)
     with pytest.raises(RedriveStopped):
-        reopen(work, late, so_far=SoFar({("d", 0): 6}, {}, {late}, {}))
+        reopen(work, late, so_far=SavedProgress({("d", 0): 6}, {}, {late}, {}))
     assert database.query("SELECT resend FROM onceward_request WHERE request_id = :n", n=late) == [
         {"resend": 0}
     ]

@@ -9,17 +9,17 @@ import pytest
 
 from consumer.journal import DataRefused, FinishKind, Journal, JournalState, VerdictKind, Work
 from consumer.journal.owed_rows import DeadLetterRows
-from consumer.journal.redrive.redrive_rule import Candidate, Discarded, Redrivable
-from consumer.journal.redrive.resolving import Decisions
-from consumer.journal.waiting import Cursor
+from consumer.journal.redrive.redrive_rule import DiscardVerdict, Redrivable, RedriveCandidate
+from consumer.journal.redrive.resolving import PersonDecisions
+from consumer.journal.waiting import OwedCursor
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import SHA, claim, finish, kinds, new_id
 
 
 @pytest.fixture
-def decisions(database: Database, group: str) -> Iterator[Decisions]:
+def decisions(database: Database, group: str) -> Iterator[PersonDecisions]:
     """Yield what carries decisions out."""
-    made = Decisions(database.url, group=group)
+    made = PersonDecisions(database.url, group=group)
     yield made
     made.close()
 
@@ -39,14 +39,14 @@ def ended(journal: Journal, state: JournalState, *, resend: bool = False) -> str
     return name
 
 
-def succeed(decisions: Decisions, name: str, result: str | None = '{"r": 1}') -> bool:
+def succeed(decisions: PersonDecisions, name: str, result: str | None = '{"r": 1}') -> bool:
     is_done, _ = decisions.resolve(
         name, has_succeeded=True, result=result, code=None, reason="the list", by="zoe"
     )
     return is_done
 
 
-def fail(decisions: Decisions, name: str) -> bool:
+def fail(decisions: PersonDecisions, name: str) -> bool:
     is_done, _ = decisions.resolve(
         name, has_succeeded=False, result=None, code="NOT_CHARGED", reason="no such", by="zoe"
     )
@@ -54,7 +54,7 @@ def fail(decisions: Decisions, name: str) -> bool:
 
 
 def test_a_doubt_is_resolved_as_succeeded_and_its_run_stays_in_the_history(
-    journal: Journal, decisions: Decisions, database: Database
+    journal: Journal, decisions: PersonDecisions, database: Database
 ) -> None:
     name = doubt(journal)
     assert succeed(decisions, name)
@@ -71,7 +71,7 @@ def test_a_doubt_is_resolved_as_succeeded_and_its_run_stays_in_the_history(
 
 
 def test_a_doubt_that_is_resolved_as_failed_waits_for_its_letter(
-    journal: Journal, decisions: Decisions, database: Database, group: str
+    journal: Journal, decisions: PersonDecisions, database: Database, group: str
 ) -> None:
     name = doubt(journal)
     assert fail(decisions, name)
@@ -79,7 +79,7 @@ def test_a_doubt_that_is_resolved_as_failed_waits_for_its_letter(
     assert (row["state"], row["code"], row["message"]) == ("FAILED", "NOT_CHARGED", "no such")
     assert (row["resend"], row["dead_letter_at"]) == (0, None)
     rows = DeadLetterRows(database.url, group=group, worker_id="me")
-    (waits,) = rows.page(Cursor(), topics=["payments"], limit=9, of_the_dead=True)
+    (waits,) = rows.page(OwedCursor(), topics=["payments"], limit=9, of_the_dead=True)
     assert waits.row.request_id == name
     rows.close()
 
@@ -97,10 +97,10 @@ def test_a_doubt_that_is_resolved_as_failed_waits_for_its_letter(
 @pytest.mark.parametrize("decide", [succeed, fail])
 def test_nothing_but_a_doubt_can_be_resolved(
     journal: Journal,
-    decisions: Decisions,
+    decisions: PersonDecisions,
     database: Database,
     state: JournalState,
-    decide: Callable[[Decisions, str], bool],
+    decide: Callable[[PersonDecisions, str], bool],
 ) -> None:
     name = ended(journal, state)
     before = database.query("SELECT * FROM onceward_request")
@@ -111,14 +111,14 @@ def test_nothing_but_a_doubt_can_be_resolved(
     assert not database.query("SELECT * FROM onceward_action")
 
 
-def test_a_doubt_is_resolved_once(journal: Journal, decisions: Decisions) -> None:
+def test_a_doubt_is_resolved_once(journal: Journal, decisions: PersonDecisions) -> None:
     name = doubt(journal)
     assert succeed(decisions, name)
     assert not fail(decisions, name)
 
 
 def test_a_result_that_the_database_does_not_take_changes_nothing(
-    journal: Journal, decisions: Decisions, database: Database
+    journal: Journal, decisions: PersonDecisions, database: Database
 ) -> None:
     name = doubt(journal)
     with pytest.raises(DataRefused):
@@ -127,12 +127,12 @@ def test_a_result_that_the_database_does_not_take_changes_nothing(
     assert row["state"] == "IN_DOUBT"
 
 
-def failure(name: str, generation: int | None = None, *, sha: str = SHA) -> Candidate:
-    return Candidate(name, generation, sha, 0)
+def failure(name: str, generation: int | None = None, *, sha: str = SHA) -> RedriveCandidate:
+    return RedriveCandidate(name, generation, sha, 0)
 
 
 def test_failures_are_discarded_once_and_stay_as_they_are(
-    journal: Journal, decisions: Decisions, database: Database
+    journal: Journal, decisions: PersonDecisions, database: Database
 ) -> None:
     name = ended(journal, JournalState.FAILED)
     before = database.query("SELECT * FROM onceward_request")
@@ -149,14 +149,14 @@ def test_failures_are_discarded_once_and_stay_as_they_are(
 
 
 def test_what_was_sent_back_and_never_came_is_discarded_after_its_deadline(
-    journal: Journal, decisions: Decisions, database: Database
+    journal: Journal, decisions: PersonDecisions, database: Database
 ) -> None:
     name = ended(journal, JournalState.FAILED, resend=True)
     database.change("UPDATE onceward_request SET deadline_at = 1")
     assert decisions.discard([failure(name, 1)], by="zoe", reason="a test") == [None]
 
 
-def test_only_failures_for_good_are_discarded(journal: Journal, decisions: Decisions) -> None:
+def test_only_failures_for_good_are_discarded(journal: Journal, decisions: PersonDecisions) -> None:
     left = {
         ended(journal, JournalState.CLAIMED): Redrivable.RUNNING,
         ended(journal, JournalState.SUCCEEDED): Redrivable.DONE,
@@ -171,7 +171,7 @@ def test_only_failures_for_good_are_discarded(journal: Journal, decisions: Decis
 
 @pytest.mark.parametrize("is_trial", [True, False])
 def test_each_letter_of_a_request_is_answered_for_itself(
-    journal: Journal, decisions: Decisions, is_trial: bool
+    journal: Journal, decisions: PersonDecisions, is_trial: bool
 ) -> None:
     name = ended(journal, JournalState.FAILED)
     theirs = failure(name, sha="of another")
@@ -182,14 +182,14 @@ def test_each_letter_of_a_request_is_answered_for_itself(
     assert found == [mismatch, None, older, double, mismatch]
 
 
-def theirs(name: str) -> Candidate:
+def theirs(name: str) -> RedriveCandidate:
     """Return a failure in another system, of a record that this group has read too."""
     return failure(name, sha="c" * 64)._replace(elsewhere_at=1)
 
 
 @pytest.mark.parametrize("state", [one for one in JournalState if one != JournalState.SKIPPED])
 def test_a_failure_in_another_system_is_discarded_for_itself_and_that_undone(
-    journal: Journal, decisions: Decisions, database: Database, state: JournalState
+    journal: Journal, decisions: PersonDecisions, database: Database, state: JournalState
 ) -> None:
     name = ended(journal, state)
     before = database.query("SELECT * FROM onceward_request")
@@ -206,16 +206,16 @@ def test_a_failure_in_another_system_is_discarded_for_itself_and_that_undone(
     assert (noted["request_id"], noted["action"], noted["redrive_id"]) == (name, "discard", None)
     # Ours is where it was: its own undo is of its own discard alone.
     found = decisions.undo_discard([name], **given)[name]
-    assert found is (Discarded.UNDONE if state == "FAILED" else Discarded.NOT_DISCARDED)
+    assert found is (DiscardVerdict.UNDONE if state == "FAILED" else DiscardVerdict.NOT_DISCARDED)
     undone = decisions.undo_discard([name], **given, is_beside=True)
-    assert undone == {name: Discarded.UNDONE}
+    assert undone == {name: DiscardVerdict.UNDONE}
     undone = decisions.undo_discard([name], **given, is_beside=True)
-    assert undone == {name: Discarded.NOT_DISCARDED}
+    assert undone == {name: DiscardVerdict.NOT_DISCARDED}
     assert database.query("SELECT * FROM onceward_request") == before
 
 
 def test_a_discard_for_another_system_closes_no_failure_that_this_group_has_later(
-    journal: Journal, decisions: Decisions
+    journal: Journal, decisions: PersonDecisions
 ) -> None:
     name = ended(journal, JournalState.CLAIMED)
     given: dict[str, Any] = {"by": "zoe", "reason": "x"}
@@ -227,7 +227,7 @@ def test_a_discard_for_another_system_closes_no_failure_that_this_group_has_late
 
 @pytest.mark.parametrize("is_pruned_before", [True, False])
 def test_the_undo_of_theirs_opens_no_discarded_failure_of_ours_whose_row_is_pruned(
-    journal: Journal, decisions: Decisions, database: Database, is_pruned_before: bool
+    journal: Journal, decisions: PersonDecisions, database: Database, is_pruned_before: bool
 ) -> None:
     name = ended(journal, JournalState.FAILED)
     given: dict[str, Any] = {"by": "zoe", "reason": "refunded"}
@@ -244,19 +244,19 @@ def test_the_undo_of_theirs_opens_no_discarded_failure_of_ours_whose_row_is_prun
         prune()
     assert decisions.discard([theirs(name)], **given) == [None]
     undone = decisions.undo_discard([name], **given, is_beside=True)
-    assert undone == {name: Discarded.UNDONE}
+    assert undone == {name: DiscardVerdict.UNDONE}
     if not is_pruned_before:
         prune()
     ours = decisions.discard([failure(name, 1)], **given, is_trial=True)
     assert ours == [Redrivable.DISCARDED]
     assert decisions.discard([theirs(name)], **given, is_trial=True) == [None]
     # Its own undo opens it.
-    assert decisions.undo_discard([name], **given) == {name: Discarded.UNDONE}
+    assert decisions.undo_discard([name], **given) == {name: DiscardVerdict.UNDONE}
     assert decisions.discard([failure(name, 1)], **given, is_trial=True) == [None]
 
 
 def test_a_failure_of_ours_that_may_run_is_waited_for_before_theirs_is_discarded(
-    journal: Journal, decisions: Decisions
+    journal: Journal, decisions: PersonDecisions
 ) -> None:
     name = ended(journal, JournalState.FAILED, resend=True)
     found = decisions.discard([theirs(name)], by="zoe", reason="x")

@@ -1,6 +1,6 @@
 """Which workers' claims a look for those of the dead leaves out."""
 
-from consumer.journal.pacing import pause_s
+from consumer.journal.pacing import pause_after_look_s
 from consumer.journal.sweeps.gone_owners import REMEMBERED, SETTLED_AFTER_S, GoneOwners
 
 SLOW_S = 10.0
@@ -43,7 +43,7 @@ def test_none_is_left_out_while_looks_are_quick_and_once_in_a_while() -> None:
     gone = GoneOwners()
     assert [_look(gone, at_s, registered="a", took_s=0.01) for at_s in (0.0, 100.0)] == [[], []]
     _look(gone, 200.0, took_s=SLOW_S)
-    again_s = 200.0 + SLOW_S + pause_s(SLOW_S)
+    again_s = 200.0 + SLOW_S + pause_after_look_s(SLOW_S)
     assert [_look(gone, at_s) for at_s in (again_s - 1, again_s)] == [["a"], []]
 
 

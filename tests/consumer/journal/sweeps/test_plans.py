@@ -13,7 +13,7 @@ from consumer.journal.doubts import Doubts
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.owed_rows import DeadLetterRows, OutcomeRows
 from consumer.journal.topic_load import TopicLoads
-from consumer.journal.waiting import Cursor
+from consumer.journal.waiting import OwedCursor
 from consumer.journal.workers import Workers
 from tests.consumer.journal.conftest import Database
 
@@ -55,7 +55,7 @@ SWEPT: dict[str, tuple[type[GroupJournal], Ask]] = {
 
 def _pages(one: Any) -> Iterator[object]:
     for of_the_dead in (False, True):
-        yield one.page(Cursor(0, ""), topics=["payments"], limit=9, of_the_dead=of_the_dead)
+        yield one.page(OwedCursor(0, ""), topics=["payments"], limit=9, of_the_dead=of_the_dead)
 
 
 @pytest.fixture

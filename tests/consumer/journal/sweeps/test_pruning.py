@@ -14,7 +14,7 @@ from consumer.journal import (
     VerdictKind,
     Work,
 )
-from consumer.journal.sweeps.pruning import Lettered
+from consumer.journal.sweeps.pruning import LetteredTopics
 from feedback.clock import epoch_ms
 from feedback.records.envelope import FirstPlace
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
@@ -140,14 +140,14 @@ def test_a_failure_is_kept_until_its_dead_letter_is_written(
 @pytest.mark.parametrize(
     ("lettered", "is_kept"),
     [
-        (Lettered(others=frozenset({"payments"})), False),
-        (Lettered(others=frozenset({"refunds"})), True),
-        (Lettered(by_default=False), False),
-        (Lettered(by_default=False, others=frozenset({"payments"})), True),
+        (LetteredTopics(others=frozenset({"payments"})), False),
+        (LetteredTopics(others=frozenset({"refunds"})), True),
+        (LetteredTopics(by_default=False), False),
+        (LetteredTopics(by_default=False, others=frozenset({"payments"})), True),
     ],
 )
 def test_where_nobody_writes_dead_letters_no_failure_waits_for_one(
-    journal: Journal, database: Database, lettered: Lettered, is_kept: bool
+    journal: Journal, database: Database, lettered: LetteredTopics, is_kept: bool
 ) -> None:
     died(journal, database)
     assert journal.prune(DAY_MS, 10, lettered=lettered).requests == (not is_kept)

@@ -10,7 +10,7 @@ from consumer.journal import (
     FinishKind,
     Journal,
     JournalState,
-    Retried,
+    RetriedRuns,
     Takeover,
     TakeoverKind,
     VerdictKind,
@@ -71,7 +71,7 @@ def test_what_is_due_runs_again_as_the_next_generation_and_its_run_is_kept(
     assert (row.effect_at, row.effect_kind, row.offset) == (None, "marked", 17)
     assert (row.due_at, row.code, row.message, row.finished_at) == (None, None, None, None)
     (verdict,) = applied.verdicts
-    assert verdict.retried == Retried(1, before.finished_at or 0)
+    assert verdict.retried == RetriedRuns(1, before.finished_at or 0)
     (run,) = database.query("SELECT * FROM onceward_run WHERE request_id = :name", name=name)
     assert (run["outcome"], run["generation"], run["owner"]) == ("RETRYING", 1, "me")
     assert (run["effect_at"], run["allowed_by"]) == (before.effect_at, None)
@@ -173,7 +173,7 @@ def test_waiting_again_and_again_counts_the_runs_of_the_attempt(
     journal.apply(Work(claims=[_wake(name, 4)]))
     journal.apply(Work(finishes=[finish(name, 5, JournalState.FAILED, resend=True)]))
     (reopened,) = journal.apply(Work(claims=[claim(name, attempt=2)])).verdicts
-    assert reopened.retried == Retried()
+    assert reopened.retried == RetriedRuns()
     journal.apply(Work(finishes=[_waits(name, 6)]))
     (verdict,) = journal.apply(Work(claims=[_wake(name, 6, attempt=2)])).verdicts
     assert verdict.retried.runs == 1
@@ -202,7 +202,7 @@ def test_what_was_not_woken_up_is_found_the_oldest_first(journal: Journal) -> No
     _retrying(journal, delay_ms=60_000)
     found = journal.overdue_retries(["payments", "refunds"], 10, 0)
     assert [one.row.request_id for one in found] == late
-    assert all(not one.is_too_late and one.retried == Retried() for one in found)
+    assert all(not one.is_too_late and one.retried == RetriedRuns() for one in found)
     assert journal.overdue_retries(["refunds"], 10, 0) == []
     assert journal.overdue_retries(["payments"], 10, 60_000) == []
     assert len(journal.overdue_retries(["payments"], 1, 0)) == 1

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 
 from consumer.journal.pacing import EVER_MS
-from consumer.loop.recovery.look_back import FIRST_MS, MARGIN_MS, Ages, LookBack
+from consumer.loop.recovery.look_back import FIRST_MS, MARGIN_MS, AgeSlice, LookBack
 
 YOUNGEST_MS = 5_000
 BUDGET_S = 0.1
 
 
-def _sweep(look: LookBack, now_s: float, cost_s: float = 0.0, entries_to_ms: int = 0) -> list[Ages]:
+def _sweep(
+    look: LookBack, now_s: float, cost_s: float = 0.0, entries_to_ms: int = 0
+) -> list[AgeSlice]:
     """Return the slices of one sweep; each second of the past up to an age costs so much."""
     slices = []
     look.begin()
@@ -22,7 +24,7 @@ def _sweep(look: LookBack, now_s: float, cost_s: float = 0.0, entries_to_ms: int
     return slices
 
 
-def _has_no_gap(slices: list[Ages]) -> bool:
+def _has_no_gap(slices: list[AgeSlice]) -> bool:
     pairs = itertools.pairwise(slices)
     return all(later.youngest_ms <= earlier.oldest_ms for earlier, later in pairs)
 
@@ -31,7 +33,7 @@ def test_each_sweep_looks_at_everything_where_that_is_quick() -> None:
     look = LookBack(youngest_ms=YOUNGEST_MS, budget_s=BUDGET_S)
     for now_s in (1_000.0, 1_003.0):
         slices = _sweep(look, now_s)
-        assert slices[0] == Ages(YOUNGEST_MS, YOUNGEST_MS + FIRST_MS)
+        assert slices[0] == AgeSlice(YOUNGEST_MS, YOUNGEST_MS + FIRST_MS)
         assert _has_no_gap(slices)
         assert slices[-1].oldest_ms >= EVER_MS
         assert len(slices) < 10
@@ -43,7 +45,7 @@ def test_where_it_is_slow_a_sweep_takes_a_moment_and_all_is_looked_at_in_the_end
     reached_ms, spent_s = 0, []
     for _ in range(2_000):
         slices = _sweep(look, now_s, cost_s, day_ms)
-        assert slices[0] == Ages(YOUNGEST_MS, YOUNGEST_MS + FIRST_MS)
+        assert slices[0] == AgeSlice(YOUNGEST_MS, YOUNGEST_MS + FIRST_MS)
         for ages in slices[1:]:
             # Since the slice before some time has passed: nothing lies between them.
             assert ages.youngest_ms <= max(reached_ms, FIRST_MS + YOUNGEST_MS) + 3_000

@@ -28,7 +28,7 @@ from consumer.journal import (
     Work,
     pacing,
 )
-from consumer.journal.sweeps.dead_claims import Unhandled
+from consumer.journal.sweeps.dead_claims import UnhandledRequest
 from consumer.loop.continuation import Continuation
 from consumer.loop.recovery import sweeper as module
 from consumer.loop.recovery.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper
@@ -318,7 +318,7 @@ def test_a_slow_look_for_what_nobody_handles_is_not_repeated_soon_and_holds_noth
 ) -> None:
     asked: list[int] = []
 
-    def gives_up(*given: object) -> list[Unhandled]:
+    def gives_up(*given: object) -> list[UnhandledRequest]:
         asked.append(1)
         raise JournalUnavailable("it takes too long")
 

@@ -6,7 +6,7 @@ import pytest
 
 from consumer.journal import Journal, JournalState, JournalUnavailable, Work
 from consumer.journal.doubts import DoubtCount
-from consumer.ops.health.doubts import DoubtReading, DoubtWatch, OpenDoubts, seen
+from consumer.ops.health.doubts import DoubtReading, DoubtWatch, OpenDoubts, doubts_now
 from consumer.ops.health.gauges import Gauges
 from feedback.clock import monotonic_s
 from tests.consumer.journal.samples import claim, finish, new_id
@@ -29,17 +29,17 @@ class Rows:
 
 
 def test_the_oldest_doubt_grows_older_after_it_was_counted() -> None:
-    assert seen(READING, (), now_s=110.0, kept_s=30.0) == [OpenDoubts("pay", 3, 100.0)]
+    assert doubts_now(READING, (), now_s=110.0, kept_s=30.0) == [OpenDoubts("pay", 3, 100.0)]
 
 
 def test_a_topic_without_a_doubt_is_shown_with_none() -> None:
-    found = seen(READING, ("book", "pay"), now_s=100.0, kept_s=30.0)
+    found = doubts_now(READING, ("book", "pay"), now_s=100.0, kept_s=30.0)
     assert [(one.topic, one.requests) for one in found] == [("book", 0), ("pay", 3)]
 
 
 def test_a_count_that_another_worker_has_renewed_is_dropped() -> None:
-    assert seen(READING, ("pay",), now_s=131.0, kept_s=30.0) == []
-    assert seen(None, ("pay",), now_s=1.0, kept_s=30.0) == []
+    assert doubts_now(READING, ("pay",), now_s=131.0, kept_s=30.0) == []
+    assert doubts_now(None, ("pay",), now_s=1.0, kept_s=30.0) == []
 
 
 def test_a_turn_of_another_worker_and_a_failure_leave_the_last_count() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from consumer.ops.health.lag import KEPT_S, LagReading, seen, waiting
+from consumer.ops.health.lag import KEPT_S, LagReading, lag_by_topic, waiting
 from feedback.kafka.values import ReadOn
 from tests.consumer.conftest import MakeStage
 from tests.consumer.ops.health.conftest import Watch
@@ -31,14 +31,14 @@ OWNED = [("pay", 0), ("pay", 1), ("book", 0)]
 
 
 def test_a_lag_is_the_sum_over_the_partitions_that_are_read_now() -> None:
-    assert seen(READING, OWNED, now_s=101.0) == {"book": 0, "pay": 7}
-    assert seen(READING, [("pay", 1)], now_s=101.0) == {"pay": 4}
+    assert lag_by_topic(READING, OWNED, now_s=101.0) == {"book": 0, "pay": 7}
+    assert lag_by_topic(READING, [("pay", 1)], now_s=101.0) == {"pay": 4}
 
 
 def test_what_is_not_known_is_no_zero() -> None:
-    assert seen(None, OWNED, now_s=101.0) == {}
-    assert seen(READING, OWNED, now_s=100.1 + KEPT_S) == {}
-    assert seen(READING, [*OWNED, ("pay", 2), ("new", 0)], now_s=101.0) == {"book": 0}
+    assert lag_by_topic(None, OWNED, now_s=101.0) == {}
+    assert lag_by_topic(READING, OWNED, now_s=100.1 + KEPT_S) == {}
+    assert lag_by_topic(READING, [*OWNED, ("pay", 2), ("new", 0)], now_s=101.0) == {"book": 0}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from consumer.loop.settlement import Settlement
 from consumer.ops.health.doubts import OpenDoubts
 from consumer.ops.health.exposed import MAX_CODES, OTHER, ExposedMetrics
 from consumer.ops.health.gauges import Gauges
-from consumer.ops.health.vitals import Oldest
+from consumer.ops.health.vitals import OldestRequest
 from feedback.clock import monotonic_s
 from tests.consumer.ops.health.samples import vitals
 from tests.consumer.samples import delivery, row, settled
@@ -121,7 +121,7 @@ def test_gauges_are_what_stands_at_the_scrape() -> None:
         doubts=(OpenDoubts("pay", 4, 90.5),),
         lag={"pay": 12},
     )
-    oldest = Oldest("a", "pay", 0, 17, 12.5, True)
+    oldest = OldestRequest("a", "pay", 0, 17, 12.5, True)
     lateness: Mapping[str, float] = {"loop": 0.25}
     metrics = ExposedMetrics()
     metrics.registry.register(

@@ -12,7 +12,7 @@ from kafka.admin import ACLOperation, KafkaAdminClient, ResourceType
 from consumer.dlq.redrive.batch_sender import opened_statuses
 from consumer.dlq.redrive.endings import print_ending
 from consumer.dlq.redrive.progress import CHOSEN, SENT
-from consumer.dlq.redrive.redrive_session import Ending, redrives_of
+from consumer.dlq.redrive.redrive_session import RedriveEnding, redrives_of
 from consumer.journal.redrive.redrive_row import DONE
 from feedback.errors import ExitCode
 from feedback.rights.needed import Role
@@ -126,7 +126,9 @@ def require_schema(stage: RightsStage) -> None:
 def test_a_redrive_whose_statuses_redis_refused_says_why(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    refused = Ending("r-1", DONE, {CHOSEN: 2, SENT: 2}, untold=2, refusal="lacks a right: allow it")
+    refused = RedriveEnding(
+        "r-1", DONE, {CHOSEN: 2, SENT: 2}, untold=2, refusal="lacks a right: allow it"
+    )
     assert print_ending(refused, as_json=False) == ExitCode.NOT_AVAILABLE
     told = capsys.readouterr().out
     assert "lacks a right: allow it: 2 clients are told by the workers" in told

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from consumer.features.waits.wait_record import Wait, encode
+from consumer.features.waits.wait_record import WaitRecord, encode_wait
 from consumer.ops.rights.roles import rights_of
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
@@ -188,8 +188,8 @@ class RegistryService(Service):
         own = tuple(encode_headers(Envelope(name, 1, None), ()))
         now = epoch_ms()
         record = Record(self.stage.topics["keep"], 0, len(self.given), now, b"card-1", b"", own)
-        wait = Wait(name, 1, "host-1-gone", now - 1000, record)
-        self._writer.write([encode(wait, group=self.stage.group, partition=0)])
+        wait = WaitRecord(name, 1, "host-1-gone", now - 1000, record)
+        self._writer.write([encode_wait(wait, group=self.stage.group, partition=0)])
         return name
 
     def is_done(self, name: str) -> bool:

@@ -8,10 +8,10 @@ import json
 import pytest
 from rich.console import Console
 
-from consumer.features.pausing.paused import GUARD, Paused
+from consumer.features.pausing.paused import GUARD, PausedTopic
 from consumer.journal.workers import HeldClaims, RegisteredWorker
 from consumer.ops.health.pace import TopicPace
-from consumer.ops.health.vitals import Oldest
+from consumer.ops.health.vitals import OldestRequest
 from consumer.ops.workers.page import row_json, workers_page
 from consumer.ops.workers.workers import (
     MAX_TOPICS,
@@ -66,12 +66,12 @@ def test_a_heartbeat_says_what_the_worker_does_and_never_a_key() -> None:
         slots_busy=1,
         held=1,
         paused=(
-            Paused("pay", "12% failed", 5, GUARD),
-            *(Paused(f"t-{number}", "secret", 5, "ann@desk") for number in range(99)),
+            PausedTopic("pay", "12% failed", 5, GUARD),
+            *(PausedTopic(f"t-{number}", "secret", 5, "ann@desk") for number in range(99)),
         ),
     )
     pace = {f"t-{number}": TopicPace(ended=number, over_s=60) for number in range(99)}
-    oldest, handlers = Oldest("card-4711", "pay", 0, 17, 12.5, True), [payments()]
+    oldest, handlers = OldestRequest("card-4711", "pay", 0, 17, 12.5, True), [payments()]
     told = load_of(seen, oldest, waiting=3, pace=pace, handlers=handlers)
     text = json.dumps(told)
     assert "card" not in text and "ann" not in text and "secret" not in text

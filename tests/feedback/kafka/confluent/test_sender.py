@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 from feedback.clock import monotonic_s
 from feedback.kafka.confluent import pending_record, sending_connection
 from feedback.kafka.confluent.acknowledged_offsets import AcknowledgedOffsets
-from feedback.kafka.confluent.bounded_topic import BoundedTopic, Share
+from feedback.kafka.confluent.bounded_topic import BoundedTopic, RecordShare
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.producer_limits import BATCH_BYTES
 from feedback.kafka.confluent.sender import ConfluentSender
@@ -301,7 +301,7 @@ def test_a_connection_that_ends_takes_nothing_more(
     connection.end(TIMEOUT_S)
     with pytest.raises(TopicAway):
         connection.hand_over(
-            TOPIC, b"k", b"late", [], share=Share(90), deadline_s=monotonic_s() + SOON_S
+            TOPIC, b"k", b"late", [], share=RecordShare(90), deadline_s=monotonic_s() + SOON_S
         )
     assert library.sent == [b"v"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from feedback.kafka.confluent.standing import Standing, await_broker
+from feedback.kafka.confluent.standing import ClientStanding, await_broker
 from feedback.kafka.errors import KafkaFault
 from feedback.settings.settings import KafkaSection
 
@@ -35,11 +35,11 @@ class FarBroker:
 
 def test_a_broker_that_takes_longer_than_a_look_is_awaited() -> None:
     far = FarBroker(0.7)
-    await_broker(far, Standing(SETTINGS), SETTINGS, 60.0)
+    await_broker(far, ClientStanding(SETTINGS), SETTINGS, 60.0)
     assert far.waited_s == [0.5, 1.0]
 
 
 def test_one_that_takes_longer_than_there_is_time_is_away() -> None:
     far = FarBroker(0.7)
     with pytest.raises(KafkaFault, match="_TRANSPORT"):
-        await_broker(far, Standing(SETTINGS), SETTINGS, 0.0)
+        await_broker(far, ClientStanding(SETTINGS), SETTINGS, 0.0)

@@ -8,7 +8,7 @@ from typing import Protocol
 from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
 
 from feedback.kafka.memory.broker import MemoryBroker
-from feedback.kafka.memory.rights import Guarded
+from feedback.kafka.memory.rights import GuardedKind
 from feedback.settings.settings import KafkaSection
 from tests.feedback.kafka.engines.members import write
 from tests.stack.secured import SecuredKafka
@@ -72,7 +72,7 @@ class GuardedMemory:
 
     def allow(self, kind: ResourceType, name: str, *operations: ACLOperation) -> None:
         """Give the user rights."""
-        self._broker.allow(Guarded[kind.name], name, *(one.name for one in operations))
+        self._broker.allow(GuardedKind[kind.name], name, *(one.name for one in operations))
 
 
 def settings_of_user(broker: SecuredKafka, engine: str, **changed: object) -> KafkaSection:

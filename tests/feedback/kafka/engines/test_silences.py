@@ -9,14 +9,14 @@ import pytest
 
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.engines import engine_of
-from feedback.kafka.probes import OffsetSpan
+from feedback.kafka.probes import SilentOffsets
 from feedback.settings.settings import KafkaSection
 from tests.feedback.kafka.engines.grounds import Ground
 
 # Both libraries have the same.
 pytestmark = pytest.mark.parametrize("engine", ["kafka-python"])
 
-Silent = Callable[[str, int, int, int], list[OffsetSpan]]
+Silent = Callable[[str, int, int, int], list[SilentOffsets]]
 TOGETHER = 24
 
 

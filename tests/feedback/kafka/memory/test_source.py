@@ -10,7 +10,7 @@ import pytest
 from feedback.errors import KafkaUnavailable
 from feedback.kafka import source as kafka_source
 from feedback.kafka.memory.broker import MemoryBroker
-from feedback.kafka.memory.rights import Guarded
+from feedback.kafka.memory.rights import GuardedKind
 from feedback.kafka.source import CommitFailed, KafkaSource
 from feedback.logs import event_of
 from feedback.settings.settings import KafkaSection
@@ -96,7 +96,7 @@ def test_a_forbidden_topic_is_left_out_and_a_deleted_one_is_logged(
     for name in ("a", "b"):
         broker.make_topic(name)
         broker.append(name, b"v")
-    broker.limit(Guarded.TOPIC, "b", "DESCRIBE")
+    broker.limit(GuardedKind.TOPIC, "b", "DESCRIBE")
     source = make_source("a", "b")
     assert read(source, 1) == [0]
     eventually(lambda: source.poll(POLL_S, max_records=1) == [] and source.refusals)

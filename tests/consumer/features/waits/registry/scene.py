@@ -15,7 +15,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, text
 
-from consumer.features.waits.wait_record import Wait, encode, tombstone, wait_topic
+from consumer.features.waits.wait_record import WaitRecord, encode_wait, tombstone, wait_topic
 from feedback.clock import epoch_ms
 from feedback.kafka.outgoing import Outgoing
 from feedback.kafka.scan import KafkaScan
@@ -135,16 +135,18 @@ class Scene:
         key: bytes | None = b"card-1",
         value: bytes | None = b'{"amount": 5}',
         headers: Sequence[tuple[str, bytes]] = (),
-    ) -> Wait:
+    ) -> WaitRecord:
         """Return an unfinished request; one second past its expiry by default."""
         own = encode_headers(Envelope(request_id, 1, None), headers)
         now = epoch_ms()
         record = Record(self.topic, partition, offset, now, key, value, tuple(own))
-        return Wait(request_id, generation, holder, now + int(expires_in_s * 1000), record)
+        return WaitRecord(request_id, generation, holder, now + int(expires_in_s * 1000), record)
 
-    def write(self, waits: Iterable[Wait]) -> None:
+    def write(self, waits: Iterable[WaitRecord]) -> None:
         """Write wait records, each into the partition that its request came from."""
-        self.send([encode(one, group=self.group, partition=one.record.partition) for one in waits])
+        self.send(
+            [encode_wait(one, group=self.group, partition=one.record.partition) for one in waits]
+        )
 
     def end(self, request_ids: Iterable[str], *, partition: int = 0) -> None:
         """Write tombstones, as the worker does that has finished these."""

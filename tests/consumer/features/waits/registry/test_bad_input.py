@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from consumer.features.waits.wait_record import encode
+from consumer.features.waits.wait_record import encode_wait
 from feedback.clock import epoch_ms
 from feedback.kafka.outgoing import Outgoing
 from tests.consumer.features.waits.registry.conftest import MakeScene
@@ -73,7 +73,7 @@ def test_an_older_record_and_its_tombstone_change_nothing_newer(scene: Scene) ->
 def test_records_of_a_group_with_a_longer_name_are_left_alone(make_scene: MakeScene) -> None:
     scene = make_scene()
     longer = f"x.{scene.group}"
-    foreign = encode(scene.wait("theirs"), group=longer, partition=0)
+    foreign = encode_wait(scene.wait("theirs"), group=longer, partition=0)
     scene.create(foreign.topic, configs={"cleanup.policy": "compact"})
     scene.send([foreign])
     done = scene.once()
@@ -131,7 +131,7 @@ def test_a_letter_too_large_for_its_topic_holds_up_nobody_and_goes_when_there_is
 def test_a_clock_that_is_minutes_ahead_is_said_once(scene: Scene) -> None:
     ahead_ms = 600_000
     waits = [scene.wait(name, expires_in_s=3600) for name in ("a", "b")]
-    records = [encode(one, group=scene.group, partition=0) for one in waits]
+    records = [encode_wait(one, group=scene.group, partition=0) for one in waits]
     scene.send_at(records, epoch_ms() + ahead_ms)
     done = scene.once()
     assert done.wait() == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumer.features.waits.registry.wait_rows import changes_of
-from consumer.features.waits.wait_record import Wait, encode, tombstone
+from consumer.features.waits.wait_record import WaitRecord, encode_wait, tombstone
 from feedback.kafka.outgoing import Outgoing
 from feedback.records.envelope import Record
 
@@ -13,7 +13,7 @@ WHERE = ("t", 0)
 
 def _wait(request_id: str, *, holder: str | None = "w", generation: int = 1) -> Outgoing:
     record = Record("t", 0, 5, 1, b"k", b"v", ())
-    return encode(Wait(request_id, generation, holder, 99, record), group=GROUP)
+    return encode_wait(WaitRecord(request_id, generation, holder, 99, record), group=GROUP)
 
 
 def _end(request_id: str) -> Outgoing:

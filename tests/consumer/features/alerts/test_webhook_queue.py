@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from consumer.features.alerts.message import AT_ONCE, LONGEST_PAUSE_S, MOST_WAITING, TRIES, Outlet
+from consumer.features.alerts.message import (
+    AT_ONCE,
+    LONGEST_PAUSE_S,
+    MOST_WAITING,
+    TRIES,
+    WebhookQueue,
+)
 from feedback.logs import event_of
 from feedback.observer import Observer
 from tests.consumer.features.alerts.samples import SENDER, alert
@@ -32,7 +38,7 @@ class Post:
         self.tried = 0
         self.tally = Tally()
         self.counted = self.tally.became
-        self.outlet = Outlet("http://x", post=self, sender=SENDER, observers=[self.tally])
+        self.queue = WebhookQueue("http://x", post=self, sender=SENDER, observers=[self.tally])
 
     def __call__(self, url: str, body: Mapping[str, Any]) -> str | None:
         assert url == "http://x"
@@ -48,48 +54,48 @@ def post() -> Post:
 
 
 def test_what_waits_is_posted_together_and_no_more_than_a_chat_reads(post: Post) -> None:
-    post.outlet.add([alert() for _ in range(AT_ONCE + 5)])
-    post.outlet.post(0.0)
+    post.queue.add([alert() for _ in range(AT_ONCE + 5)])
+    post.queue.post(0.0)
     assert post.posted == [AT_ONCE, 5]
     assert post.counted == {"sent": AT_ONCE + 5}
-    assert post.outlet.next_due_s is None
+    assert post.queue.next_due_s is None
 
 
 def test_a_webhook_that_fails_is_asked_later_each_time(post: Post) -> None:
     post.fault = "status 503"
-    post.outlet.add([alert()])
+    post.queue.add([alert()])
     now_s, pauses = 0.0, []
     for _ in range(TRIES - 1):
-        post.outlet.post(now_s)
-        due_s = post.outlet.next_due_s
+        post.queue.post(now_s)
+        due_s = post.queue.next_due_s
         assert due_s is not None
-        post.outlet.post(due_s - 0.1)
+        post.queue.post(due_s - 0.1)
         pauses.append(due_s - now_s)
         now_s = due_s
     assert (post.tried, pauses) == (TRIES - 1, [5.0, 10.0, 20.0, 40.0, 80.0])
     post.fault = None
-    post.outlet.add([alert()])
-    post.outlet.post(now_s)
+    post.queue.add([alert()])
+    post.queue.post(now_s)
     assert (post.posted, post.counted) == ([2], {"failed": TRIES - 1, "sent": 2})
     # It is back: the next one is posted at once.
-    post.outlet.add([alert()])
-    post.outlet.post(now_s)
+    post.queue.add([alert()])
+    post.queue.post(now_s)
     assert post.posted == [2, 1]
 
 
 def test_what_was_tried_often_enough_is_let_go_and_counted(post: Post) -> None:
     post.fault = "ConnectionError"
-    post.outlet.add([alert(), alert()])
+    post.queue.add([alert(), alert()])
     for number in range(TRIES):
-        post.outlet.post(number * LONGEST_PAUSE_S)
+        post.queue.post(number * LONGEST_PAUSE_S)
     assert post.counted == {"failed": 2 * TRIES, "dropped": 2}
-    assert post.outlet.next_due_s is None
+    assert post.queue.next_due_s is None
 
 
 def test_what_waits_for_one_that_is_away_is_bounded_and_the_oldest_goes(post: Post) -> None:
-    post.outlet.add([alert(topic=f"t{number}") for number in range(3 * MOST_WAITING)])
+    post.queue.add([alert(topic=f"t{number}") for number in range(3 * MOST_WAITING)])
     assert post.counted == {"dropped": 2 * MOST_WAITING}
-    assert post.outlet._waiting[0].topic == f"t{2 * MOST_WAITING}"
+    assert post.queue._waiting[0].topic == f"t{2 * MOST_WAITING}"
 
 
 def test_its_failing_is_logged_once_and_its_return(
@@ -97,10 +103,10 @@ def test_its_failing_is_logged_once_and_its_return(
 ) -> None:
     caplog.set_level("INFO")
     post.fault = "status 404"
-    post.outlet.add([alert()])
+    post.queue.add([alert()])
     for number in range(3):
-        post.outlet.post(number * LONGEST_PAUSE_S)
+        post.queue.post(number * LONGEST_PAUSE_S)
     post.fault = None
-    post.outlet.post(9e9)
+    post.queue.post(9e9)
     told = [event_of(one) for one in caplog.records]
     assert told == ["webhook.failed", "alert.sent", "webhook.back"]
