@@ -37,6 +37,7 @@ from consumer.loop.own_runs import OwnRuns
 from consumer.loop.recovery import sweeper
 from consumer.loop.settlement import Skipping
 from consumer.loop.writing import Writing
+from consumer.status import status_messages
 from consumer.status.liveness import Liveness
 from consumer.status.status_restore import StatusRestore
 from feedback import status
@@ -335,6 +336,17 @@ ALSO_PLANTED = (
     ),
     Planted("an empty Redis is not told again", ((StatusRestore, "_tell_rows", _say_nothing),)),
 )
+REPEATS_NOTHING = Planted(
+    "a resend does not say which record it repeats",
+    (
+        (send_rules, "next_envelope", _as_if_sent_first),
+        (send_flow, "next_envelope", _as_if_sent_first),
+    ),
+)
+TOLD_WITHOUT_TIME = Planted(
+    "nobody is told the time of a record that names no deadline",
+    ((status_messages, "_first", _told_without_time),),
+)
 # Each is found where the journal has forgotten something: so the excuses for that do not hide it.
 # By the seed of a schedule, and the promise that it breaks there.
 PLANTED_IN = (
@@ -357,6 +369,8 @@ PLANTED_IN = (
         700083,
         "what was pruned never runs again",
     ),
+    (REPEATS_NOTHING, 2673, "no wrong outcome"),
+    (TOLD_WITHOUT_TIME, 747248, "no wrong outcome"),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.
 HARMLESS = Planted("effect_at left empty", ((Database, "effect_at_claim", _no_effect_at),))

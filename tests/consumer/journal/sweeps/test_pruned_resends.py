@@ -18,9 +18,9 @@ from feedback.records.envelope import DEADLINE, FIRST, REQUEST_ID, Record, encod
 from feedback.statuses import status_of
 from producer_client.sending.send_rules import next_envelope
 from tests.consumer.journal.conftest import Database
-from tests.consumer.journal.samples import FAR, kinds, new_id
+from tests.consumer.journal.samples import FAR, finish, kinds, new_id
 from tests.consumer.journal.sweeps.test_pruning import DAY_MS, age
-from tests.consumer.samples import payments, record, settled
+from tests.consumer.samples import payments, record
 
 LONG_S = 1e10
 OLD_MS = 5
@@ -58,7 +58,7 @@ def pruned(journal: Journal, database: Database, one: Delivery) -> None:
     """Let a request of this record run and end, and forget it."""
     claim = mapping.claim(one)._replace(deadline_at=FAR)
     assert kinds(journal.apply(Work(claims=[claim]))) == [VerdictKind.RUN]
-    journal.apply(Work(finishes=[settled(one).finish]))
+    journal.apply(Work(finishes=[finish(one.request_id)]))
     for column in ("deadline_at", "finished_at"):
         age(database, column, request_id=one.request_id)
     # As late as a record of that time may name it.
@@ -68,10 +68,11 @@ def pruned(journal: Journal, database: Database, one: Delivery) -> None:
 
 def sent_first(request_id: str, kind: str) -> Record:
     """Return the record of a request: without a time, of an old one, or with a deadline."""
-    headers = ((REQUEST_ID, request_id.encode()),)
+    headers = [(REQUEST_ID, request_id.encode())]
     if kind == "its own deadline":
-        headers += ((DEADLINE, b"%d" % OLD_MS),)
-    return record(offset=17, timestamp_ms=-1 if kind == "no time" else OLD_MS, headers=headers)
+        headers.append((DEADLINE, b"%d" % OLD_MS))
+    at_ms = -1 if kind == "no time" else OLD_MS
+    return record(offset=17, timestamp_ms=at_ms, headers=tuple(headers))
 
 
 KINDS = ["no time", "an old time, a longer deadline", "its own deadline"]
