@@ -83,6 +83,16 @@ class Claim(NamedTuple):
     voids: int = 0
     claimed_at: int | None = None
 
+    @property
+    def names_no_deadline(self) -> bool:
+        """Whether its record, or the first that it repeats, may get a new deadline by a reading.
+
+        Any other record is forgotten after its deadline alone, past which no claim is granted.
+        """
+        return self.sent_at is not None or (
+            self.first is not None and self.first.sent_at is not None
+        )
+
 
 class Skip(NamedTuple):
     """A request that is to end without a run, since another one has succeeded in its stead.

@@ -18,7 +18,6 @@ from consumer.journal.claims.forgetting import (
     doubt_forgotten,
     find_marks,
     is_forgotten,
-    names_no_deadline,
 )
 from consumer.journal.claims.verdict import (
     CLOSE,
@@ -171,7 +170,7 @@ class Claims:
             [
                 claims[name]
                 for name, state, _ in answers
-                if state == JournalState.EXPIRED or names_no_deadline(claims[name])
+                if state == JournalState.EXPIRED or claims[name].names_no_deadline
             ]
         )
         for request_id, state, now in answers:

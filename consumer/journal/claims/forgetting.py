@@ -79,16 +79,6 @@ def _lies_before(claim: Claim, place: FirstPlace, mark: PruneMark | None) -> boo
     return at <= mark.deadline_at
 
 
-def names_no_deadline(claim: Claim) -> bool:
-    """Whether the record, or the first that it repeats, may have got a new deadline by a reading.
-
-    Any other record was forgotten after its deadline alone, past which no claim is granted.
-    """
-    return claim.sent_at is not None or (
-        claim.first is not None and claim.first.sent_at is not None
-    )
-
-
 def find_marks(
     connection: Connection, group: str, claims: Iterable[Claim]
 ) -> Mapping[Partition, PruneMark]:
