@@ -9,7 +9,6 @@ from consumer.journal.claims.forgetting import (
     MESSAGE,
     PruneMark,
     is_forgotten,
-    names_no_deadline,
 )
 from consumer.journal.records import FORGOTTEN, JournalState
 from consumer.journal.sweeps.pruning import PRUNED_STATES
@@ -53,7 +52,7 @@ class Pruning(Tables):
 
     def doubted(self, claim: Claim, first: Row) -> Row | None:
         """Return the row of a first claim that may have ended and been forgotten; else None."""
-        asked = first.state == JournalState.EXPIRED or names_no_deadline(claim)
+        asked = first.state == JournalState.EXPIRED or claim.names_no_deadline
         if not asked or not is_forgotten(claim, self.marks()):
             return None
         return first._replace(
