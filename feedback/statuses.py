@@ -293,7 +293,7 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
         partition=_number(found.get("partition")),
         offset=_number(found.get("offset")),
         told_in=found.get("told_in") or None,
-        first=FirstPlace.read(first) if (first := found.get("first")) else None,
+        first=FirstPlace.read(found.get("first", "")),
         effect_kind=found.get("effect_kind") or None,
         in_doubt=found.get("in_doubt") or None,
         claimed_at=_number(found.get("claimed_at")),

@@ -102,7 +102,7 @@ def test_each_state_and_each_code_is_described() -> None:
 
 def test_each_field_of_a_status_that_redis_has_is_described() -> None:
     known = {*statuses.all_fields(), "request_id"}
-    values = dict.fromkeys(known, "1") | {"status": "FAILED", "first": "3-17"}
+    values = dict.fromkeys(known, "1") | {"status": "FAILED", "first": "payments/3/17"}
     told = status_of("order-7", values, set())
     missing = [one.name for one in fields(told) if getattr(told, one.name) in (None, 0)]
     assert missing == []

@@ -72,7 +72,9 @@ class Delivery(NamedTuple):
         """The place of its first record, where its own coordinates do not say all of that."""
         if self.envelope.first is not None or self.sent_at is None:
             return self.envelope.first
-        return FirstPlace(self.record.partition, self.record.offset, self.sent_at)
+        return FirstPlace(
+            self.record.topic, self.record.partition, self.record.offset, self.sent_at
+        )
 
     @property
     def may_have_run(self) -> bool:

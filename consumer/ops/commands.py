@@ -187,9 +187,9 @@ def prune(config: str | None, as_json: bool, older_than_days: float) -> None:
 
     A removed request is forgotten: the same id is a new request from then on. A record whose
     request is forgotten does not run even if it is read again: that is IN_DOUBT, code FORGOTTEN.
-    The journal keeps of each partition how far it was pruned; copies of a record that lie behind
-    that mark (a resend, a duplicate) count as new when they are read again. A failure stays until
-    its dead letter is written.
+    The journal keeps of each partition how far it was pruned. A resend behind that mark is judged
+    by the record that it repeats; a duplicate counts as new when it is read again. A failure stays
+    until its dead letter is written.
 
     \b
     Example:

@@ -41,7 +41,7 @@ MAX_EPOCH_MS = 253_402_300_799_999
 _PRINTABLE_ID = re.compile(r"[!-~]{1,128}\Z")
 # Eleven digits would overflow MAX_ATTEMPT anyway, and int() of hostile text costs time.
 _DECIMAL = re.compile(r"[0-9]{1,15}\Z")
-_FIRST_PLACE = re.compile(r"([0-9]{1,10})-([0-9]{1,19})(?:-(-1|[0-9]{1,19}))?\Z")
+_FIRST_PLACE = re.compile(r"([^/]+)/([0-9]{1,10})/([0-9]{1,19})(?:/(-1|[0-9]{1,19}))?\Z", re.ASCII)
 
 
 class NullHeader(bytes):
@@ -78,7 +78,7 @@ class Record(NamedTuple):
 
 
 class FirstPlace(NamedTuple):
-    """The place of the first record that a resend repeats, in the topic of the resend.
+    """The place of the first record that a resend repeats.
 
     Attributes:
         sent_at: of a record that names no deadline: epoch ms of its own time, -1 without one. Such
@@ -86,6 +86,7 @@ class FirstPlace(NamedTuple):
             the record names the deadline of the resend.
     """
 
+    topic: str
     partition: int
     offset: int
     sent_at: int | None = None
@@ -94,27 +95,25 @@ class FirstPlace(NamedTuple):
     def text(self) -> str:
         """The place as headers and statuses have it.
 
-        >>> FirstPlace(3, 17).text, FirstPlace(3, 17, -1).text
-        ('3-17', '3-17--1')
+        >>> FirstPlace("pay", 3, 17).text, FirstPlace("pay", 3, 17, -1).text
+        ('pay/3/17', 'pay/3/17/-1')
         """
-        place = f"{self.partition}-{self.offset}"
-        return place if self.sent_at is None else f"{place}-{self.sent_at}"
+        place = f"{self.topic}/{self.partition}/{self.offset}"
+        return place if self.sent_at is None else f"{place}/{self.sent_at}"
 
     @classmethod
-    def read(cls, text: str) -> FirstPlace:
-        """Return the place of its text.
+    def read(cls, text: str) -> FirstPlace | None:
+        """Return the place of its text; None for a text that is none, as of a later version.
 
-        Raises:
-            ValueError: it is not `<partition>-<offset>` or `<partition>-<offset>-<timestamp>`.
-
-        >>> FirstPlace.read("3-17--1")
-        FirstPlace(partition=3, offset=17, sent_at=-1)
+        >>> FirstPlace.read("pay/3/17/-1")
+        FirstPlace(topic='pay', partition=3, offset=17, sent_at=-1)
+        >>> FirstPlace.read("pay/3")
         """
         found = _FIRST_PLACE.match(text)
         if found is None:
-            raise ValueError("the place of a first record is not <partition>-<offset>-<timestamp>")
-        partition, offset, sent_at = found.groups()
-        return cls(int(partition), int(offset), None if sent_at is None else int(sent_at))
+            return None
+        topic, partition, offset, sent_at = found.groups()
+        return cls(topic, int(partition), int(offset), None if sent_at is None else int(sent_at))
 
 
 class Envelope(NamedTuple):
@@ -202,7 +201,7 @@ def encode_headers(
     if group is not None and envelope.attempt > 1:
         headers.append((GROUP, group.encode()))
     if envelope.first is not None:
-        headers.append((FIRST, envelope.first.text.encode("ascii")))
+        headers.append((FIRST, envelope.first.text.encode()))
     return headers
 
 
@@ -221,7 +220,7 @@ def decode_headers(record: Record, *, group: str | None = None) -> Envelope:
         InvalidMessage: a header of ours is repeated, not UTF-8, or breaks section 7.
     """
     is_sent_by_id = any(name == ATTEMPT for name, _ in record.headers)
-    found = _ours_once(record.headers, OURS if is_sent_by_id else _READ)
+    found = _ours_once(record.headers, _READ if is_sent_by_id else _READ | {OUTCOME_ID})
     is_outcome = OUTCOME_ID in found
     request_id = found.get(OUTCOME_ID if is_outcome else REQUEST_ID)
     reopens = _number(found, REOPENS, low=0, high=MAX_ATTEMPT, default=None)
@@ -230,12 +229,12 @@ def decode_headers(record: Record, *, group: str | None = None) -> Envelope:
         attempt=_number(found, ATTEMPT, low=1, high=MAX_ATTEMPT, default=1) or 1,
         deadline_at=_number(found, DEADLINE, low=0, high=MAX_EPOCH_MS, default=None),
         reopens=0 if group is not None and found.get(GROUP, group) != group else reopens,
-        first=_first_place(found),
+        first=_first_place(record),
     )
 
 
-OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, FIRST})
-_READ = OURS | {OUTCOME_ID}
+_READ = frozenset({REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP})
+OURS = _READ | {FIRST}
 
 
 def _bounded(text: str) -> str:
@@ -259,12 +258,15 @@ def _ours_once(headers: Iterable[tuple[str, bytes]], read: frozenset[str]) -> di
     return found
 
 
-def _first_place(found: dict[str, str]) -> FirstPlace | None:
-    text = found.get(FIRST)
-    try:
-        return None if text is None else FirstPlace.read(text)
-    except ValueError:
-        raise InvalidMessage(f"header {FIRST} is not <partition>-<offset>-<timestamp>") from None
+def _first_place(record: Record) -> FirstPlace | None:
+    """Return the place that a record says it repeats.
+
+    No word of a client's: one that cannot be read, or is of a topic that this was copied from, says
+    nothing.
+    """
+    found = [raw or b"" for name, raw in record.headers if name == FIRST]
+    place = FirstPlace.read(found[0].decode(errors="replace")) if len(found) == 1 else None
+    return place if place is not None and place.topic == record.topic else None
 
 
 def _number(

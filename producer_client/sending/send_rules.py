@@ -90,9 +90,9 @@ def first_place_of(known: Status) -> FirstPlace | None:
     None where no worker has read it, as far as Redis knows. Where its status does not say so, it is
     the record that was read last.
     """
-    if known.first is not None or known.partition is None or known.offset is None:
+    if known.topic is None or known.partition is None or known.offset is None:
         return known.first
-    return FirstPlace(known.partition, known.offset)
+    return known.first or FirstPlace(known.topic, known.partition, known.offset)
 
 
 def as_resend(one: Prepared, known: Status | None) -> Prepared:

@@ -146,7 +146,6 @@ ATTEMPT = "onceward-attempt"
 DEADLINE = "onceward-deadline"
 REOPENS = "onceward-reopens"
 GROUP = "onceward-group"
-FIRST = "onceward-first"
 OUTCOME_ID = "onceward-outcome-id"
 
 MAX_ID_LENGTH = 128
@@ -157,10 +156,9 @@ MAX_EPOCH_MS = 253_402_300_799_999
 # \A and \z: Java's $ also matches before a newline at the end.
 _ID = r"\A[!-~]{1,128}\z"
 _DECIMAL = r"\A[0-9]{1,15}\z"
-_FIRST_PLACE = r"\A[0-9]{1,10}-[0-9]{1,19}(-(-1|[0-9]{1,19}))?\z"
 
-_OURS = tuple(map(RecordHeader, (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, FIRST, OUTCOME_ID)))
-_REQUEST_ID, _ATTEMPT, _DEADLINE, _REOPENS, _GROUP, _FIRST, _OUTCOME_ID = _OURS
+_OURS = tuple(map(RecordHeader, (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, GROUP, OUTCOME_ID)))
+_REQUEST_ID, _ATTEMPT, _DEADLINE, _REOPENS, _GROUP, _OUTCOME_ID = _OURS
 
 
 def header_columns(headers: RecordHeaders) -> dict[str, Column]:
@@ -202,7 +200,6 @@ def _judged() -> dict[str, Column]:
         | _DEADLINE.is_malformed(_is_between(_DEADLINE.text, 0, MAX_EPOCH_MS))
         | _REOPENS.is_malformed(_is_between(_REOPENS.text, 0, MAX_ATTEMPT))
         | _GROUP.is_malformed(F.is_valid_utf8(_GROUP.text))
-        | _FIRST.is_malformed(_FIRST.text.rlike(_FIRST_PLACE))
     )
     return {
         "is_malformed": is_malformed,

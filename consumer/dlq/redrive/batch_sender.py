@@ -178,7 +178,7 @@ def _pending(one: RedriveRecord) -> StatusWrite:
         fields={
             "deadline_at": str(one.deadline_at),
             "topic": one.payload.topic,
-            # A person has it run once more: its resends repeat the record of this redrive.
+            # A person has it run once more: the first record of the request says no more of it.
             "first": "",
         },
         payload=one.payload,

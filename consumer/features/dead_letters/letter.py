@@ -17,6 +17,7 @@ from feedback.records.dead_letter_topics import dead_letter_topic as dead_letter
 from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
+    FIRST,
     REQUEST_ID,
     Envelope,
     Headers,
@@ -114,6 +115,8 @@ def kept_headers(headers: Headers, ours: Headers) -> list[tuple[str, bytes]]:
         counts[name] = counts.get(name, 0) + 1
     kept = []
     for name, value in without_failure(headers):
+        if name == FIRST:
+            continue  # a place in the topic of the record: the letter repeats none
         if name not in _AS_SENT:
             kept.append((name, value))
         elif counts[name] > 1 or new.get(name) != value:

@@ -61,14 +61,15 @@ def is_forgotten(claim: Claim, marks: Mapping[Partition, PruneMark]) -> bool:
     >>> one = Claim("a", "t", 0, 5, None, "", 1, 0, "marked", sent_at=-1)
     >>> [is_forgotten(one, {("t", 0): PruneMark(next_offset, 0)}) for next_offset in (5, 6)]
     [False, True]
-    >>> again = one._replace(offset=9, deadline_at=99, sent_at=None, first=FirstPlace(0, 5, -1))
+    >>> first = FirstPlace("t", 0, 5, -1)
+    >>> again = one._replace(offset=9, deadline_at=99, sent_at=None, first=first)
     >>> is_forgotten(again, {("t", 0): PruneMark(6, 0)})
     True
     """
-    own = FirstPlace(claim.partition, claim.offset, claim.sent_at)
+    own = FirstPlace(claim.topic, claim.partition, claim.offset, claim.sent_at)
     places = (own,) if claim.first is None else (own, claim.first)
     return any(
-        _lies_before(claim, place, marks.get((claim.topic, place.partition))) for place in places
+        _lies_before(claim, place, marks.get((place.topic, place.partition))) for place in places
     )
 
 

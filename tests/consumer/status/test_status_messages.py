@@ -20,16 +20,21 @@ def test_accepted_names_the_worker_and_the_coordinates() -> None:
     assert (write.state, write.attempt, write.generation) == (State.ACCEPTED, 2, 0)
     assert (write.payload_sha256, write.held_by) == (SHA, None)
     deadline = {"deadline_at": str(TIMESTAMP_MS + 60_000)}
-    assert write.fields == {"worker": "me", **PLACE, **deadline, "first": f"3-17-{TIMESTAMP_MS}"}
+    assert write.fields == {
+        "worker": "me",
+        **PLACE,
+        **deadline,
+        "first": f"payments/3/17/{TIMESTAMP_MS}",
+    }
 
 
 @pytest.mark.parametrize(
     ("facts", "first"),
     [
         ({"deadline_at": 5}, None),
-        ({}, f"3-17-{TIMESTAMP_MS}"),
-        ({"deadline_at": 5, "first": FirstPlace(1, 2, -1)}, "1-2--1"),
-        ({"first": FirstPlace(1, 2)}, "1-2"),
+        ({}, f"payments/3/17/{TIMESTAMP_MS}"),
+        ({"deadline_at": 5, "first": FirstPlace("payments", 1, 2, -1)}, "payments/1/2/-1"),
+        ({"first": FirstPlace("payments", 1, 2)}, "payments/1/2"),
     ],
     ids=str,
 )

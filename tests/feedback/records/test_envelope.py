@@ -35,7 +35,11 @@ from feedback.records.envelope import (
 ids = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=128)
 numbers = st.integers(0, 2**63 - 1)
 places = st.builds(
-    FirstPlace, st.integers(0, 2**31 - 1), numbers, st.none() | st.just(-1) | numbers
+    FirstPlace,
+    st.just("payments"),
+    st.integers(0, 2**31 - 1),
+    numbers,
+    st.none() | st.just(-1) | numbers,
 )
 envelopes = st.builds(
     Envelope,
@@ -92,11 +96,36 @@ def test_the_headers_are_text_and_decimal() -> None:
     ]
 
 
-def test_a_resend_names_the_first_place_by_partition_offset_and_time() -> None:
-    first = Envelope("r", 2, 5, first=FirstPlace(3, 17, -1))
-    assert encode_headers(first)[-1] == ("onceward-first", b"3-17--1")
-    timed = encode_headers(first._replace(first=FirstPlace(3, 17, 1_700_000_000_000)))
-    assert timed[-1] == ("onceward-first", b"3-17-1700000000000")
+def test_a_resend_names_the_first_place_by_topic_partition_offset_and_time() -> None:
+    first = Envelope("r", 2, 5, first=FirstPlace("payments", 3, 17, -1))
+    assert encode_headers(first)[-1] == ("onceward-first", b"payments/3/17/-1")
+    timed = encode_headers(first._replace(first=FirstPlace("payments", 3, 17, 1_700_000_000_000)))
+    assert timed[-1] == ("onceward-first", b"payments/3/17/1700000000000")
+
+
+NO_PLACES = {
+    "a number": [b"17"],
+    "without a topic": [b"/3/17"],
+    "of another topic": [b"refunds/3/17"],
+    "before all others": [b"payments/3/-1"],
+    "with a time before the first": [b"payments/3/17/-2"],
+    "with a line feed": [b"payments/3/17\n"],
+    "in Arabic digits": ["payments/3/\u0661".encode()],
+    "not UTF-8": [b"\xff/3/17"],
+    "of a million digits": [b"payments/3/" + b"9" * 1_000_000],
+    "of a later version": [b"payments/3/17/-1/new"],
+    "empty": [b""],
+    "null": [None],
+    "repeated": [b"payments/3/17", b"payments/3/17"],
+}
+
+
+@pytest.mark.parametrize("values", NO_PLACES.values(), ids=NO_PLACES)
+def test_a_first_place_that_cannot_be_read_or_is_of_another_topic_says_nothing(
+    values: list[bytes],
+) -> None:
+    sent = record([(REQUEST_ID, b"r"), (ATTEMPT, b"2"), *((FIRST, one) for one in values)])
+    assert decode_headers(sent) == Envelope("r", 2)
 
 
 def test_our_headers_among_those_of_the_user_are_replaced() -> None:
@@ -150,14 +179,6 @@ BAD_HEADERS = {
     "a big-endian attempt": [(ATTEMPT, b"\x00\x00\x00\x01")],
     "a repeated attempt": [(ATTEMPT, b"1"), (ATTEMPT, b"2")],
     "a generation to reopen that is no number": [(REOPENS, b"all")],
-    "a first place that is a number": [(FIRST, b"17")],
-    "a first place of another topic": [(FIRST, b"payments-3-17")],
-    "a first place before all others": [(FIRST, b"3--1")],
-    "a first place with a time before the first": [(FIRST, b"3-17--2")],
-    "a first place with a line feed": [(FIRST, b"3-17\n")],
-    "a first place of a million digits": [(FIRST, b"3-" + b"9" * 1_000_000)],
-    "an empty first place": [(FIRST, b"")],
-    "a repeated first place": [(FIRST, b"3-17"), (FIRST, b"3-17")],
     "a deadline that is no number": [(DEADLINE, b"tomorrow")],
     "a negative deadline": [(DEADLINE, b"-1")],
     "an empty deadline": [(DEADLINE, b"")],

@@ -46,7 +46,12 @@ def test_what_follows_a_pending(what: Refused | RedisRefused | None, step: RowSt
 
 @pytest.mark.parametrize(
     ("reopens", "first"),
-    [(None, None), (2, None), (None, FirstPlace(3, 17)), (0, FirstPlace(3, 17, -1))],
+    [
+        (None, None),
+        (2, None),
+        (None, FirstPlace("payments", 3, 17)),
+        (0, FirstPlace("payments", 3, 17, -1)),
+    ],
     ids=str,
 )
 def test_a_row_keeps_what_its_sending_says_beside_the_headers_of_its_user(

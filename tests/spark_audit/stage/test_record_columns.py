@@ -14,7 +14,6 @@ from feedback.errors import InvalidMessage
 from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
-    FIRST,
     GROUP,
     OUTCOME_ID,
     REOPENS,
@@ -83,12 +82,6 @@ NUMBERS = (
     b"\xff",
     b"NaN",
 )
-PLACES = (
-    *(b"3-17", b"3-17--1", b"3-17-0", b"3-17-1700000000000", b"0-0", b"2147483647-0"),
-    *(b"", b"3", b"3-", b"-17", b"3-17-", b"3-17--2", b"3--1", b"payments-3-17", b"3-17-1-1"),
-    *(b"3-17\n", b" 3-17", b"3-1e3", "3-\u0661".encode(), b"\xff", b"3-%b" % (b"9" * 20)),
-    *(b"3-%b" % (b"9" * 19), b"%b-17" % (b"9" * 11), b"3-17-%b" % (b"9" * 20)),
-)
 PARTS = (None, b"", b"\x00", b"a", b"ab", bytes(range(256)), b"x" * 70_000, "ä".encode())
 SCHEMA = (
     "number int, topic string, partition int, offset long, timestamp_ms long, "
@@ -104,14 +97,12 @@ def hostile_headers() -> list[tuple[Header, ...]]:
         *((DEADLINE, value) for value in NUMBERS),
         *((REOPENS, value) for value in NUMBERS),
         *((GROUP, value) for value in (b"mine", b"another's", b"", b"\xff")),
-        *((FIRST, value) for value in PLACES),
         *((OUTCOME_ID, value) for value in IDS),
         (REQUEST_ID, None),
         (ATTEMPT, None),
         (DEADLINE, None),
         (REOPENS, None),
         (GROUP, None),
-        (FIRST, None),
         (OUTCOME_ID, None),
     ]
     alone = [(one,) for one in values]
@@ -201,7 +192,7 @@ def test_every_hostile_header_is_read_as_the_worker_reads_it(spark: SparkSession
 
 
 def test_a_header_without_a_value_is_an_empty_one(spark: SparkSession) -> None:
-    names = (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, FIRST, OUTCOME_ID)
+    names = (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, OUTCOME_ID)
     rows = [(number, "t", 0, 1, 2, None, None, [(name, None)]) for number, name in enumerate(names)]
     assert [row.is_malformed for row in read(spark, rows)] == [True] * len(names)
 

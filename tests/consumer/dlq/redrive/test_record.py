@@ -87,7 +87,7 @@ def test_key_value_and_the_users_headers_go_back_untouched_with_one_attempt_more
 
 
 def test_a_redrive_repeats_no_earlier_record() -> None:
-    resent = SENT._replace(headers=(*SENT.headers, (FIRST, b"3-5--1")))
+    resent = SENT._replace(headers=(*SENT.headers, (FIRST, b"%s/3/5/-1" % SENT.topic.encode())))
     back = sent(letter(resent), failed())
     assert FIRST not in dict(back.headers)
     assert decode_headers(SENT._replace(headers=back.headers)) == Envelope("a", 5, 900, 1)

@@ -120,6 +120,12 @@ def test_a_repeated_header_of_ours_is_kept_twice_by_another_name() -> None:
     assert [name for name, _ in written][-3:] == OURS
 
 
+def test_a_letter_repeats_no_record_of_the_topic_of_its_request() -> None:
+    sent = record(headers=(("onceward-first", b"payments/3/5/-1"), ("a", b"1")))
+    written = letter_headers(dead("a"), sent, group="shop", raised=None)
+    assert written[0] == ("a", b"1") and "onceward-first" not in dict(written)
+
+
 def test_a_null_key_has_no_text_and_an_empty_one_has() -> None:
     assert "ORIGINAL_KEY" not in letter(record(key=None))
     assert letter(record(key=b""))["ORIGINAL_KEY"] == ""

@@ -204,10 +204,11 @@ def test_what_redis_still_says_of_a_forgotten_request_makes_no_claim_that_a_swee
         *(
             {"offset": 99, "sent_at": None, "first": first}
             for first in (
-                FirstPlace(3, 17),
-                FirstPlace(3, 18, -1),
-                FirstPlace(4, 17, -1),
-                FirstPlace(3, 17, FAR),
+                FirstPlace("payments", 3, 17),
+                FirstPlace("payments", 3, 18, -1),
+                FirstPlace("payments", 4, 17, -1),
+                FirstPlace("payments", 3, 17, FAR),
+                FirstPlace("refunds", 3, 17, -1),
             )
         ),
     ],
@@ -235,7 +236,9 @@ def test_a_resend_is_judged_by_the_partition_of_its_first_record(
 ) -> None:
     name = ended(journal, database)
     journal.prune(DAY_MS, 10)
-    again = claim(name, attempt=2, offset=99)._replace(partition=5, first=FirstPlace(3, 17, -1))
+    again = claim(name, attempt=2, offset=99)._replace(
+        partition=5, first=FirstPlace("payments", 3, 17, -1)
+    )
     assert kinds(journal.apply(Work(claims=[again]))) == [VerdictKind.IN_DOUBT]
 
 

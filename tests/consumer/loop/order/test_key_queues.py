@@ -162,17 +162,17 @@ def test_what_is_sent_again_while_it_waits_keeps_the_deadline_of_its_record() ->
     assert mapping.claim(kept).sent_at == first.record.timestamp_ms
 
 
-@pytest.mark.parametrize("later", [None, FirstPlace(3, 40)])
+@pytest.mark.parametrize("later", [None, FirstPlace("payments", 3, 40)])
 def test_a_resend_that_waits_still_says_which_record_it_repeats_when_it_is_sent_again(
     later: FirstPlace | None,
 ) -> None:
     queues = KeyQueues(10)
     known, again = asked("a2", attempt=2), asked("a2", attempt=3)
-    known = known._replace(envelope=known.envelope._replace(first=FirstPlace(3, 5, -1)))
+    known = known._replace(envelope=known.envelope._replace(first=FirstPlace("payments", 3, 5, -1)))
     again = again._replace(envelope=again.envelope._replace(first=later))
     admitted(queues, asked("a1"), known, again)
     (kept,) = queues.waiting
-    assert (kept.envelope.attempt, kept.envelope.first) == (3, FirstPlace(3, 5, -1))
+    assert (kept.envelope.attempt, kept.envelope.first) == (3, FirstPlace("payments", 3, 5, -1))
 
 
 def test_the_same_id_with_another_payload_waits_for_its_own_verdict() -> None:
