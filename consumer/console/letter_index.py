@@ -45,6 +45,8 @@ SETTLED = (LetterState.REPAIRED, LetterState.EXPIRED, LetterState.OLDER)
 GOES_ON = (LetterState.RUNNING, LetterState.UNSENT, LetterState.IN_DOUBT)
 
 _COLUMNS = ", ".join(CONDITIONS.values())
+# A refresh looks at what was changed since so many refreshes before.
+MARKS = 2
 # Whether a refresh asks for a letter, whatever else holds.
 _IS_KNOWN, _IS_NEW, _MAY_BEGIN = range(3)
 _TABLE = """
@@ -70,7 +72,8 @@ _INDEXES = (
 # A letter that was written twice is one, and goes with its last copy.
 _INSERT = f"""
 INSERT INTO letter VALUES ({", ".join("?" * 18)}) ON CONFLICT DO UPDATE SET
-    dlq = excluded.dlq, partition = excluded.partition, "offset" = excluded."offset"
+    dlq = excluded.dlq, partition = excluded.partition, "offset" = excluded."offset",
+    asks = excluded.asks
 """
 
 
@@ -130,8 +133,9 @@ class LetterIndex:
         pragmas = (f"PRAGMA cache_size = -{CACHE_KIB}", "PRAGMA synchronous = OFF")
         for statement in (*pragmas, _TABLE, _WANTED, _TALLY, *_INDEXES):
             self._database.execute(statement)
-        # Of the last two refreshes: a transaction that ends late may have the lower number.
+        # Of the last refreshes: a transaction that ends late may have the lower number.
         self._marks: list[AppendMark] = []
+        self._has_lost_commits = False
         self._behind = _FIRST
 
     def refresh(self, reader: LetterReader, states: LetterStates) -> None:
@@ -147,7 +151,11 @@ class LetterIndex:
         for page in reader.pages(resumed(spans, self.positions)):
             self._write(_INSERT, (_columns(one, self.group) for one in page.letters))
             self.positions |= page.positions
-        changed = states.changed_between(self._marks[0], mark) if self._marks else None
+        if self._marks and not _is_behind(mark, self._marks[-1]):
+            # Nothing that was read of the journal before counts, and what was settled may be open.
+            self._marks, self._has_lost_commits = [], True
+        known = len(self._marks) == MARKS
+        changed = states.changed_between(self._marks[0], mark) if known else None
         turn = self._want(changed, states.unsent())
         for names, stood, letters in self._wanted():
             found = zip(states.of(letters), stood, names, strict=True)
@@ -159,7 +167,8 @@ class LetterIndex:
             ]
             if changes:
                 self._write(_UPDATE, changes)
-        self._marks = [*self._marks[-1:], mark]
+        self._marks = [*self._marks[1 - MARKS :], mark]
+        self._has_lost_commits = False
         self._behind = turn
 
     def count(self) -> int:
@@ -254,7 +263,11 @@ class LetterIndex:
             ask("BEGIN")
             ask("DELETE FROM wanted")
             if changed is None:
-                ask(f"{_WANT} WHERE state NOT IN ({_SETTLED})")
+                ask(f"{_WANT} WHERE asks <> {_IS_KNOWN}")
+                if self._has_lost_commits:
+                    ask(_WANT)
+                else:
+                    ask(f"{_WANT} WHERE state NOT IN ({_SETTLED})")
                 return _FIRST
             # Sent back, it may get a row by a first run, which leaves no mark.
             self._database.executemany(
@@ -302,6 +315,15 @@ class LetterIndex:
             self._database.execute("BEGIN")
             written = self._database.executemany(statement, rows).rowcount
             self.version += written > 0
+
+
+def _is_behind(mark: AppendMark, earlier: AppendMark) -> bool:
+    """Whether a mark is one of the same journal, later or the same.
+
+    >>> [_is_behind(AppendMark(*now), AppendMark(4, 4)) for now in ((4, 5), (5, 3))]
+    [True, False]
+    """
+    return all(now >= before for now, before in zip(mark, earlier, strict=True))
 
 
 def _stands(found: LetterStanding, asked: int) -> _Stood:
