@@ -37,10 +37,11 @@ class Show:
         self._look_s = 0.0
 
     def run(self) -> None:
-        """Return when every client was told, or gave up.
+        """Return when every client was told, or gave up, and every killed worker is alive again.
 
         Raises:
             WorkerEnded: a worker ended that nobody killed.
+            NotAvailable: a worker has no heartbeat long after it was started again.
         """
         self._payments.start()
         while not self._payments.finished.wait(TICK_S):
@@ -49,6 +50,8 @@ class Show:
             self._cut_if_due()
             if monotonic_s() >= self._look_s:
                 self._look()
+        # A fast one has done all before the other one is there.
+        self._workers.await_alive(self._see_after_workers)
         self._look()
         if not self._kills:
             self._screen.say("no worker was killed: all were told before it was due", style="red")

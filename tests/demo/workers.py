@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -82,8 +83,22 @@ class Workers:
         for number in range(count):
             name = f"worker-{number + 1}"
             self.all.append(WorkerProcess(name, self._launch(name), Phase.STARTING))
+        self.await_alive(self.look)
+
+    def await_alive(self, look: Callable[[], object]) -> None:
+        """Return when each has a heartbeat; `look` sees after them meanwhile.
+
+        Raises:
+            WorkerEnded: one did not stay.
+            NotAvailable: one has no heartbeat after `READY_WITHIN_S`.
+        """
+
+        def are_alive() -> bool:
+            look()
+            return all(worker.phase is Phase.ALIVE for worker in self.all)
+
         try:
-            eventually(self._all_alive, timeout_s=READY_WITHIN_S, what="a heartbeat of each worker")
+            eventually(are_alive, timeout_s=READY_WITHIN_S, what="a heartbeat of each worker")
         except TimeoutError as error:
             raise NotAvailable(f"{error}; their logs are in {self._scene.folder}") from error
 
@@ -114,10 +129,6 @@ class Workers:
 
     def _launch(self, name: str) -> int:
         return self._keeper.start(self._scene.worker_command(name))
-
-    def _all_alive(self) -> bool:
-        self.look()
-        return all(worker.phase is Phase.ALIVE for worker in self.all)
 
     def _beats(self, pid: int) -> bool:
         # A worker's id is <host>-<pid>-<random> (docs: Words).
