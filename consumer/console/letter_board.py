@@ -217,7 +217,7 @@ class LetterBoard:
 
 
 def _keep(kept: dict[K, T], key: K, found: T) -> None:
-    """Keep what was found, as the newest of `MOST_VIEWS`."""
+    """Keep a finding as the newest of `MOST_VIEWS`."""
     kept.pop(key, None)
     kept[key] = found
     while len(kept) > MOST_VIEWS:

@@ -45,7 +45,7 @@ SETTLED = (LetterState.REPAIRED, LetterState.EXPIRED, LetterState.OLDER)
 GOES_ON = (LetterState.RUNNING, LetterState.UNSENT, LetterState.IN_DOUBT)
 
 _COLUMNS = ", ".join(CONDITIONS.values())
-# A refresh looks at what was changed since so many refreshes before.
+# A refresh looks at the changes since so many refreshes before.
 MARKS = 2
 # Whether a refresh asks for a letter, whatever else holds.
 _IS_KNOWN, _IS_NEW, _MAY_BEGIN = range(3)
@@ -152,7 +152,7 @@ class LetterIndex:
             self._write(_INSERT, (_columns(one, self.group) for one in page.letters))
             self.positions |= page.positions
         if self._marks and not _is_behind(mark, self._marks[-1]):
-            # Nothing that was read of the journal before counts, and what was settled may be open.
+            # An earlier reading of the journal does not count, and a settled letter may be open.
             self._marks, self._has_lost_commits = [], True
         known = len(self._marks) == MARKS
         changed = states.changed_between(self._marks[0], mark) if known else None
@@ -395,7 +395,7 @@ def _columns(letter: Letter, group: str) -> tuple[Any, ...]:
 
 
 def _text(foreign: str | None) -> str:
-    """Return a text that SQLite takes: headers may hold what UTF-8 cannot."""
+    """Return a text that SQLite takes: headers may hold bytes that are not UTF-8."""
     return (foreign or "").encode("utf-8", "replace").decode()
 
 

@@ -187,7 +187,7 @@ class ConsolePages:
         return self._page(request, "doubts", page="doubts", found=found, commands=commands)
 
     def topics(self, request: Request) -> Response:
-        """Show the topics: what waits on each, and which are paused."""
+        """Show the topics, with the requests that wait on each, and which are paused."""
         workers = self._readers.begin(lambda: workers_of(self._settings))
         counts = self._readers.begin(self._loads)
         outbox_counts_of = self._readers.begin(lambda: outbox_counts(self._settings))
