@@ -363,8 +363,10 @@ PLANTED_IN = (
         "no wrong outcome",
     ),
     (
+        # By itself it harms nobody: the resend says which record it repeats.
         Planted(
-            "a resend names the deadline of what waits", ((KeyQueues, "_add", _as_it_was_resent),)
+            "a resend names the deadline of what waits, and not which record it repeats",
+            ((KeyQueues, "_add", _as_it_was_resent), *REPEATS_NOTHING.changes),
         ),
         700083,
         "what was pruned never runs again",
