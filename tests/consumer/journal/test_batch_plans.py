@@ -10,6 +10,8 @@ from sqlalchemy import Connection, text
 
 from consumer.journal.batch import FINISHES, RUNS, STATES, BatchShape
 from consumer.journal.claims.finishing import _finish, _mark_effect, _mark_published
+from consumer.journal.schema import look_up_by_index
+from feedback.records.envelope import new_request_id
 from tests.consumer.journal.conftest import Database
 
 pytestmark = pytest.mark.parametrize("journal_url", ["postgres"], indirect=True)
@@ -60,3 +62,27 @@ def test_the_copy_is_never_read_whole(database: Database) -> None:
         read_whole = connection.execute(scans).scalar_one()
         connection.rollback()
     assert read_whole == 0
+
+
+_SET = text("SELECT 1 FROM pg_proc WHERE 'enable_seqscan=off' = ANY (proconfig)")
+_RESET = text("ALTER FUNCTION onceward_copy_changed() RESET enable_seqscan")
+
+
+def test_a_migration_sets_how_an_older_database_plans_its_triggers(database: Database) -> None:
+    with database.engine.connect() as connection:
+        connection.execute(_RESET)
+        assert len(connection.execute(_SET).all()) == 2
+        look_up_by_index(connection)
+        assert len(connection.execute(_SET).all()) == 3
+        connection.rollback()
+
+
+def test_a_role_that_does_not_own_the_triggers_migrates_all_the_same(database: Database) -> None:
+    role = f"planner_{new_request_id()[-8:]}"
+    with database.engine.connect() as connection:
+        connection.execute(_RESET)
+        connection.execute(text(f'CREATE ROLE "{role}"'))
+        connection.execute(text(f'SET LOCAL ROLE "{role}"'))
+        look_up_by_index(connection)
+        assert len(connection.execute(_SET).all()) == 2
+        connection.rollback()
