@@ -178,7 +178,20 @@ class KafkaSender(Protocol):
         """
 
     def knows(self, topic: str) -> bool:
-        """Return whether a send to the topic would be handed over without waiting."""
+        """Return whether a send to the topic would be handed over without asking Kafka."""
+
+    def why_wait(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes]],
+    ) -> str | None:
+        """Say why a record would wait for earlier ones of its topic; None: it would not.
+
+        When one of those has ended, and before anybody hears of that, the answer may be another.
+        """
 
     def close(self, timeout_s: float | None = None) -> None:
         """Send the records under way and close for good.

@@ -2,10 +2,12 @@
 
 Theory of operation. A record becomes a `Ticket` in the queue of one thread, which hands it to the
 `KafkaSender`. The producer's own thread reports to the loop when Kafka has it. The one thread never
-waits: for a topic that is not known yet, or away, it makes a room with a queue, opened by one of a
-few other threads. The first ticket's result there is that of the tickets behind it. So however many
-tasks send, there are at most `ROOMS` + 1 threads beside the producer's, the order of a topic is
-preserved, and a topic that is away delays no other.
+waits. For a topic that is not known yet, or away, it makes a room with a queue, opened by one of a
+few other threads. The first ticket's result there is that of the tickets behind it. A room is held
+up whose first record would wait for earlier ones of its topic. No thread waits for it: the end of
+one of those lets the one thread go on with it. So however many tasks send, there are at most
+`ROOMS` + 1 threads beside the producer's, the order of a topic is preserved, and no topic that is
+away or held up delays another.
 
 Either a thread takes a ticket, or its task takes it back, never both: so a send that ends early
 knows whether it was certainly not sent.
@@ -42,8 +44,13 @@ class Ticket:
 
     Args:
         hand_over: gives it to the producer, in a thread.
+        why_wait: says why that would wait for earlier records of the topic; None: it would not.
+        on_end: called with the topic when a record that was handed over has ended.
         deadline_s: monotonic time until which its outcome is waited for.
         address: Kafka's, for error messages.
+
+    Attributes:
+        room: where it waits or has waited; None: it was handed over at once.
     """
 
     def __init__(
@@ -51,11 +58,16 @@ class Ticket:
         topic: str,
         hand_over: Callable[[], PendingRecord],
         *,
+        why_wait: Callable[[], str | None],
+        on_end: Callable[[str], None],
         deadline_s: float,
         address: str,
     ) -> None:
         self.topic = topic
         self._hand_over = hand_over
+        self.why_wait = why_wait
+        self._on_end = on_end
+        self.room: TopicRoom | None = None
         self._deadline_s = deadline_s
         self._address = address
         self._loop = asyncio.get_running_loop()
@@ -75,9 +87,7 @@ class Ticket:
         """
         if not await self._known_within(self._deadline_s + HEARD_S - monotonic_s()):
             if self.take_back():
-                raise TopicAway(
-                    f"Kafka at {self._address} was not ready for topic {self.topic!r} in time"
-                )
+                raise self._out_of_time()
             # A thread may have taken it already: its result comes at once.
             if self._record is None and self._error is None:
                 await self._known_within(CLOSE_GRACE_S)
@@ -86,6 +96,16 @@ class Ticket:
         if self._record is None:
             raise RecordUnknown("Kafka did not take the record in time")
         return self._record.result()  # known, or out of time: does not wait
+
+    def _out_of_time(self) -> TopicAway:
+        if self.room is not None and self.room.held_up_by is not None:
+            return OutOfTime(self.room.held_up_by)
+        return TopicAway(f"Kafka at {self._address} was not ready for topic {self.topic!r} in time")
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether nobody can take it any more."""
+        return not self._to_take
 
     def take_back(self) -> bool:
         """Keep it from being sent; say whether that was still possible."""
@@ -107,7 +127,7 @@ class Ticket:
             self._error = error
             self._tell()
             return error
-        self._record.when_known(self._tell)
+        self._record.when_known(self._tell_end)
         return None
 
     def refuse(self, error: Exception) -> None:
@@ -123,10 +143,37 @@ class Ticket:
                 await self._is_known.wait()
         return self._is_known.is_set()
 
+    def _tell_end(self) -> None:
+        try:
+            self._tell()
+        finally:
+            # What the loop raises holds up no other record of the topic.
+            self._on_end(self.topic)
+
     def _tell(self) -> None:
         # The loop is closed: nobody waits any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._is_known.set)
+
+
+class TopicRoom:
+    """The tickets of a topic that wait, in their order.
+
+    Attributes:
+        held_up_by: why its first record would wait for earlier ones; None: a thread is at work.
+        is_called: the one thread is to go on with it.
+    """
+
+    def __init__(self) -> None:
+        self.tickets: deque[Ticket] = deque()
+        self.held_up_by: str | None = None
+        self.is_called = False
+
+    def first(self) -> Ticket | None:
+        """Return the first ticket that nobody has taken back; None where there is none."""
+        while self.tickets and self.tickets[0].is_taken:
+            self.tickets.popleft()
+        return self.tickets[0] if self.tickets else None
 
 
 class AsyncSender:
@@ -140,9 +187,10 @@ class AsyncSender:
     def __init__(self, sender: KafkaSender, *, send_timeout_s: float) -> None:
         self._sender = sender
         self._timeout_s = send_timeout_s
-        self._tickets: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
+        # A topic's name: its room is to go on.
+        self._tickets: queue.SimpleQueue[Ticket | str | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._rooms: dict[str, deque[Ticket]] = {}
+        self._rooms: dict[str, TopicRoom] = {}
         self._lock = threading.Lock()
         self._openers = ThreadPoolExecutor(ROOMS, thread_name_prefix="onceward-topics")
         self._is_closed = False
@@ -175,8 +223,17 @@ class AsyncSender:
                 topic, key=key, value=value, headers=headers, deadline_s=until_s
             )
 
-        address = self._sender.address
-        ticket = Ticket(topic, hand_over, deadline_s=until_s, address=address)
+        def why_wait() -> str | None:
+            return self._sender.why_wait(topic, key=key, value=value, headers=headers)
+
+        ticket = Ticket(
+            topic,
+            hand_over,
+            why_wait=why_wait,
+            on_end=self._call,
+            deadline_s=until_s,
+            address=self._sender.address,
+        )
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="onceward-kafka", daemon=True)
             self._thread.start()
@@ -205,11 +262,19 @@ class AsyncSender:
     def _close(self) -> None:
         self._sender.close()
         self._openers.shutdown()
+        with self._lock:
+            rooms = [*self._rooms.values()]
+            self._rooms.clear()
+        for room in rooms:
+            _refuse(room, SenderClosed(CLOSED))
 
     def _run(self) -> None:
         try:
-            while (ticket := self._tickets.get()) is not None:
-                self._pass_on(ticket)
+            while (given := self._tickets.get()) is not None:
+                if isinstance(given, Ticket):
+                    self._pass_on(given)
+                else:
+                    self._go_on(given)
             self._close()
         finally:
             self._tell_closed()
@@ -221,32 +286,95 @@ class AsyncSender:
         except (KeyError, RuntimeError) as error:
             # The metadata changed during the call, or there is no thread left: only this ticket
             # fails, and its task gets the error.
-            ticket.refuse(TopicAway(f"topic {ticket.topic!r}: {type(error).__name__} {error}"))
+            ticket.refuse(_failed(ticket.topic, error))
 
     def _has_to_wait(self, ticket: Ticket) -> bool:
         """Put a ticket into its topic's room, if there is a room or has to be one."""
+        topic = ticket.topic
         with self._lock:
-            room = self._rooms.get(ticket.topic)
+            room = self._rooms.get(topic)
             if room is None:
-                if self._sender.knows(ticket.topic):
+                if not self._sender.knows(topic):
+                    # It waits for our lock.
+                    self._openers.submit(self._open, topic)
+                    room = self._rooms[topic] = TopicRoom()
+                elif ticket.why_wait() is None:
                     return False
-                room = self._rooms[ticket.topic] = deque()
-                self._openers.submit(self._open, ticket.topic)
-            room.append(ticket)
+                else:
+                    # What ends from now on finds the room.
+                    room = self._rooms[topic] = TopicRoom()
+                    room.held_up_by = ticket.why_wait()
+                    if room.held_up_by is None:
+                        del self._rooms[topic]
+                        return False
+            room.tickets.append(ticket)
+            ticket.room = room
             return True
+
+    def _call(self, topic: str) -> None:
+        """Let the one thread go on with a topic of which a record has ended, if it is held up."""
+        if topic not in self._rooms:
+            return
+        with self._lock:
+            room = self._rooms.get(topic)
+            if room is None or room.held_up_by is None or room.is_called:
+                return
+            room.is_called = True
+        self._tickets.put(topic)
+
+    def _go_on(self, topic: str) -> None:
+        """Hand over the records of a room that was held up, up to the next one that waits."""
+        while True:
+            with self._lock:
+                room = self._rooms.get(topic)
+                if room is None or room.held_up_by is None:
+                    return
+                room.is_called = False
+                if room.first() is not None and not self._sender.knows(topic):
+                    room.held_up_by = None
+                    try:
+                        self._openers.submit(self._open, topic)
+                    except RuntimeError as error:
+                        del self._rooms[topic]
+                        _refuse(room, _failed(topic, error))
+                    return
+                ticket = self._next(topic, room)
+            if ticket is None:
+                return
+            try:
+                ticket.hand_over()
+            except (KeyError, RuntimeError) as error:
+                ticket.refuse(_failed(topic, error))
 
     def _open(self, topic: str) -> None:
         while True:
             with self._lock:
                 room = self._rooms[topic]
-                if not room:
-                    del self._rooms[topic]
-                    return
-                ticket = room.popleft()
+                ticket = self._next(topic, room)
+            if ticket is None:
+                return
             error = ticket.hand_over()
             if isinstance(error, TopicAway) and not isinstance(error, OutOfTime):
                 with self._lock:
-                    rest = list(room)
-                    room.clear()
-                for one in rest:
-                    one.refuse(error)
+                    _refuse(room, error)
+
+    def _next(self, topic: str, room: TopicRoom) -> Ticket | None:
+        """Take a room's next ticket; None: the room is gone, or held up. With the lock."""
+        ticket = room.first()
+        if ticket is None:
+            del self._rooms[topic]
+            return None
+        reason = ticket.why_wait()
+        if reason is not None:
+            room.held_up_by = reason
+            return None
+        return room.tickets.popleft()
+
+
+def _refuse(room: TopicRoom, error: TopicAway) -> None:
+    while room.tickets:
+        room.tickets.popleft().refuse(error)
+
+
+def _failed(topic: str, error: Exception) -> TopicAway:
+    return TopicAway(f"topic {topic!r}: {type(error).__name__} {error}")

@@ -8,8 +8,12 @@ setting bounds the batches of one topic, so the bytes under way do: no batch has
   about batches, so records that no topic of that size takes make nothing slower.
 - Any other refused record proves that its topic takes less than the bound, which becomes a quarter:
   still more than a quarter of the bytes that the topic takes. So that happens a few times at most.
-- An acknowledged record that is larger than the bound proves that the topic takes its size at once,
-  as after `max.message.bytes` was raised. The bound grows to it.
+- An acknowledged record that is larger than the bound proves that the topic takes its size at once.
+  The bound grows to it.
+- An acknowledged record as large as one that was refused alone proves that `max.message.bytes` was
+  raised meanwhile. The bound doubles with each acknowledgement, until it is no bound any more or a
+  batch is refused: one, of a few records. A while must then pass before the next growth. It is
+  longer each time, since the sizes of a topic that the broker compresses prove nothing.
 
 All this decides when a record is handed over, and never which word is said of it.
 """
@@ -24,8 +28,6 @@ from feedback.kafka.confluent.bounded_topic import BoundedTopic, RecordShare
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.producer_limits import BATCH_BYTES
 from feedback.kafka.send_errors import OutOfTime
-
-_SHARE = 4
 
 
 class BoundedSends:
@@ -63,6 +65,11 @@ class BoundedSends:
             if pending is not None:
                 return pending
 
+    def why_wait(self, topic: str, size: int) -> str | None:
+        """Say why a record of so many bytes would wait; None: it would not."""
+        found = self._topics.get(topic)
+        return None if found is None or found.has_room(size) else _reason(topic)
+
     def is_past(self, topic: str, share: RecordShare) -> bool:
         """Whether a topic was bounded, or is no longer, since a record has got its share.
 
@@ -79,10 +86,11 @@ class BoundedSends:
         Args:
             beside: returns the records of its topic that are under way.
         """
-        share = pending.share
+        share, found = pending.share, self._topics.get(pending.topic)
         if share.size > share.bound:
+            if found is not None:
+                found.refused_alone(share)
             return
-        found = self._topics.get(pending.topic)
         if found is None:
             found = BoundedTopic()
             # They were handed over without a bound: the next ones share no batch with them.
@@ -91,16 +99,12 @@ class BoundedSends:
             self._topics[pending.topic] = found
         # The others of its batch tell nothing new.
         if share.bound <= found.bound:
-            found.set_bound(share.bound / _SHARE)
+            found.refused_batch(share)
 
     def taken(self, pending: ConfluentPending) -> None:
         """Note that a record was acknowledged."""
-        found, size = self._topics.get(pending.topic), pending.share.size
-        if found is None or size <= found.bound:
-            return
-        if size < BATCH_BYTES:
-            found.set_bound(size)
-        else:
+        found = self._topics.get(pending.topic)
+        if found is not None and found.taken(pending.share) >= BATCH_BYTES:
             del self._topics[pending.topic]
             # Whoever waits has it still.
             found.set_bound(inf)
@@ -130,5 +134,9 @@ def _in_turn(
 
 
 def _out_of_time(topic: str) -> OutOfTime:
+    return OutOfTime(_reason(topic))
+
+
+def _reason(topic: str) -> str:
     said = f"earlier records of topic {topic!r} took all its time"
-    return OutOfTime(f"{said}: few bytes of it are under way at once")
+    return f"{said}: few bytes of it are under way at once"

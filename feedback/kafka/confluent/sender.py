@@ -115,13 +115,24 @@ class ConfluentSender:
             raise (SenderClosed(CLOSED) if self._closing.is_set() else error) from error
 
     def knows(self, topic: str) -> bool:
-        """Return whether a send to the topic would be handed over without waiting."""
+        """Return whether a send to the topic would be handed over without asking Kafka."""
         connection = self._connection
         if connection is None or connection.is_ending or topic not in connection.known:
             return False
-        if topic in self._bounded:
-            return False
         return self._plan.safety is None or self._plan.safety.knows(topic)
+
+    def why_wait(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: _Headers
+    ) -> str | None:
+        """Say why a record would wait for earlier ones of its topic; None: it would not."""
+        if topic not in self._bounded:
+            return None
+        try:
+            size = self._size_of_takeable(topic, key, value, headers)
+        except RecordNotSent:
+            # The sending says so.
+            return None
+        return self._bounded.why_wait(topic, size)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Send the records under way and close for good.

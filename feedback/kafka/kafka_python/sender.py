@@ -136,11 +136,15 @@ class KafkaPythonSender:
         return self._settings.bootstrap_servers
 
     def knows(self, topic: str) -> bool:
-        """Return whether a send to the topic would be handed over without waiting."""
+        """Return whether a send to the topic would be handed over without asking Kafka."""
         producer = self._producer
         if producer is None or producer._metadata.partitions_for_topic(topic) is None:
             return False
         return self._safety is None or self._safety.knows(topic)
+
+    def why_wait(self, topic: str, **_: object) -> str | None:
+        """Say that no record waits for earlier ones of its topic."""
+        return None
 
     def _replace(self, producer: KafkaProducer) -> None:
         """Let the next send make a new producer: this idempotent one is of no use any more."""

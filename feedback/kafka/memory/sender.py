@@ -89,9 +89,13 @@ class KafkaInMemorySender:
         return pending
 
     def knows(self, topic: str) -> bool:
-        """Return whether a send to the topic would be handed over without waiting."""
+        """Return whether a send to the topic would be handed over without asking Kafka."""
         safety = self._plan.safety
         return topic in self._counts and (safety is None or safety.knows(topic))
+
+    def why_wait(self, topic: str, **_: object) -> str | None:
+        """Say that no record waits for earlier ones of its topic."""
+        return None
 
     def close(self, timeout_s: float | None = None) -> None:
         """Send the records under way and close for good.

@@ -33,6 +33,7 @@ class FakeSendingProducer:
         dropped_by: the thread that dropped each.
         may_drop: dropping one waits for it.
         queue: the records without an end.
+        taken: all of its records.
         sent: the values that were handed over to any of them, and their ends, in this order.
         descriptions: each topic's error, or None.
     """
@@ -45,6 +46,7 @@ class FakeSendingProducer:
     def __init__(self, properties: dict[str, Any]) -> None:
         self.properties = properties
         self.queue: deque[HandedOver] = deque()
+        self.taken: list[HandedOver] = []
         self.descriptions: dict[str, KafkaError | None] = {TOPIC: None}
         self.raises: Exception | None = None
         self.asked = 0
@@ -74,6 +76,7 @@ class FakeSendingProducer:
         if self.raises is not None:
             raise self.raises
         self.queue.append(HandedOver(topic, value, on_delivery))
+        self.taken.append(self.queue[-1])
         self._sent.append(value)
 
     def poll(self, timeout_s: float) -> None:

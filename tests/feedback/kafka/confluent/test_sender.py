@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import itertools
 import logging
 import os
 import threading
@@ -31,6 +33,7 @@ from feedback.kafka.send_errors import (
 )
 from feedback.kafka.sending import Coordinates, SendingPlan
 from feedback.settings.settings import KafkaSection
+from producer_client.sending.async_sender import ROOMS, AsyncSender
 from tests.eventually import eventually
 from tests.feedback.kafka.confluent.librdkafka import PLACE, TOPIC
 from tests.feedback.kafka.confluent.sending_librdkafka import GONE, FakeSendingProducer, away
@@ -326,6 +329,11 @@ def _goes_out(sender: ConfluentSender, value: bytes) -> bool:
     return True
 
 
+def _waits(sender: ConfluentSender, value: bytes) -> bool:
+    """Say whether a record would wait for others of its topic."""
+    return sender.why_wait(TOPIC, key=b"k", value=value, headers=[]) is not None
+
+
 def test_records_larger_than_a_batch_that_are_refused_make_their_topic_no_slower(
     library: type[FakeSendingProducer], make: Make
 ) -> None:
@@ -333,7 +341,7 @@ def test_records_larger_than_a_batch_that_are_refused_make_their_topic_no_slower
     # Each of them is a batch of its own, whatever is beside it.
     _refused(library, *[send(sender, bytes(BATCH_BYTES)) for _ in range(3)])
     assert all(_goes_out(sender, bytes(BATCH_BYTES // 2)) for _ in range(4))
-    assert sender.knows(TOPIC)
+    assert not _waits(sender, bytes(BATCH_BYTES // 2))
 
 
 def test_after_a_batch_was_refused_no_larger_one_of_its_topic_can_be_made(
@@ -341,12 +349,13 @@ def test_after_a_batch_was_refused_no_larger_one_of_its_topic_can_be_made(
 ) -> None:
     sender, bound = make(), BATCH_BYTES // 4
     _refused(library, *[send(sender, bytes(3000)) for _ in range(20)])
-    assert not sender.knows(TOPIC)
+    assert not _waits(sender, bytes(bound))
     # Twenty such records were one batch, and say no more than the first of them.
     assert [_goes_out(sender, bytes(bound // 2 - 100)) for _ in range(3)] == [True, True, False]
     last(library).end_one(offset=0)
     eventually(lambda: _goes_out(sender, bytes(bound // 2 - 100)))
     assert not _goes_out(sender, b"small" * 100)
+    assert _waits(sender, b"small" * 100)
 
 
 def test_a_record_above_its_topic_s_bound_goes_alone_and_its_refusal_says_nothing_of_batches(
@@ -386,10 +395,65 @@ def test_a_topic_that_takes_a_larger_record_again_is_as_fast_as_that(
     while last(library).queue:
         last(library).end_one(offset=len(library.sent) - len(last(library).queue))
     whole = send(sender, bytes(BATCH_BYTES))
-    assert not sender.knows(TOPIC)
+    assert _waits(sender, b"v")
     last(library).end_one(offset=100)
     whole.result()
-    assert sender.knows(TOPIC)
+    assert not _waits(sender, bytes(BATCH_BYTES))
+
+
+class _Limited:
+    """A broker whose topic takes so many bytes at once, and a sender of records of one size."""
+
+    def __init__(self, library: type[FakeSendingProducer], sender: ConfluentSender) -> None:
+        self._library, self._sender = library, sender
+        self.limit_bytes = BATCH_BYTES
+        self.refused = 0
+        self._offsets = itertools.count()
+
+    def round(self, count: int) -> int:
+        """Send as many as go out at once, at most `count`, in one batch; return how many did."""
+        together: list[ConfluentPending] = []
+        while len(together) < count and self._has_room():
+            together.append(send(self._sender, bytes(1000)))
+        is_refused = len(together) * 1088 > self.limit_bytes
+        for one in together:
+            if is_refused:
+                last(self._library).end_one(LARGE)
+            else:
+                last(self._library).end_one(offset=next(self._offsets))
+            word(one)
+        self.refused += len(together) * is_refused
+        return len(together)
+
+    def _has_room(self) -> bool:
+        found = self._sender._bounded._topics.get(TOPIC)
+        return found is None or not found._under_way or found._under_way + 1088 <= found.bound
+
+
+def test_records_of_one_size_are_as_fast_as_before_once_their_topic_takes_them_again(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    broker = _Limited(library, make())
+    broker.limit_bytes = 500
+    while broker.round(24) > 1:
+        pass
+    broker.round(24)
+    broker.limit_bytes = 1_048_588
+    assert [broker.round(24) for _ in range(8)] == [1, 1, 3, 7, 15, 24, 24, 24]
+
+
+def test_a_topic_that_takes_a_few_records_more_refuses_one_batch_of_them_alone(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    broker = _Limited(library, make())
+    broker.limit_bytes = 500
+    while broker.round(24) > 1:
+        pass
+    broker.round(24)
+    broker.limit_bytes, broker.refused = 2500, 0
+    rounds = [broker.round(24) for _ in range(50)]
+    assert rounds[:3] == [1, 1, 3] and broker.refused == 3
+    assert {*rounds[3:]} == {1}
 
 
 def test_records_that_wait_for_others_of_their_topic_keep_their_turns(
@@ -537,6 +601,94 @@ def test_a_caller_s_function_that_sends_to_the_bounded_topic_waits_for_no_record
     last(library).end_one(offset=0)
     assert told.wait(SOON_S)
     assert found == [True]
+
+
+def _tasks(sender: ConfluentSender, count: int) -> tuple[AsyncSender, list[str]]:
+    """Return a sender for tasks, and topics of which few bytes are under way at once."""
+    topics = [f"small-{number}" for number in range(count)]
+    sender._bounded._topics |= {topic: BoundedTopic() for topic in topics}
+    for topic in topics:
+        sender._bounded._topics[topic].set_bound(1000)
+    return AsyncSender(sender, send_timeout_s=TIMEOUT_S), topics
+
+
+def test_a_task_waits_for_no_topics_whose_records_wait_for_others_of_them(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    send(sender, b"first")
+    last(library).end_one(offset=0)
+
+    async def send_all() -> None:
+        tasks, topics = _tasks(sender, ROOMS + 1)
+        last(library).descriptions.update(dict.fromkeys([*topics, "another"]))
+        handed = [
+            tasks.send(topic, key=b"k", value=bytes(900) + b"%d" % number, headers=[])
+            for topic in topics
+            for number in range(3)
+        ]
+        another = tasks.send("another", key=b"k", value=b"another", headers=[])
+        await _until(lambda: b"another" in library.sent)
+        assert len(library.sent) == 2 + len(topics)
+        # Each end lets the next one of its topic go, in their order.
+        for offset in range(len(topics) * 3 + 1):
+            await _until(lambda: bool(last(library).queue))
+            last(library).end_one(offset=offset)
+        ends = [await one.ending() for one in [another, *handed]]
+        assert {type(one) for one in ends} == {Coordinates}
+        for topic in topics:
+            values = [one.value for one in last(library).taken if one.topic == topic]
+            assert values == [bytes(900) + b"%d" % number for number in range(3)]
+        await tasks.aclose()
+
+    asyncio.run(send_all())
+
+
+def test_a_task_whose_record_waited_for_others_all_its_time_is_told_so(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    send(sender, b"first")
+    last(library).end_one(offset=0)
+
+    async def send_all() -> None:
+        tasks, (topic,) = _tasks(sender, 1)
+        last(library).descriptions[topic] = None
+        first = tasks.send(topic, key=b"k", value=bytes(900), headers=[])
+        at_s = monotonic_s() + SHORT_S
+        late = [
+            tasks.send(topic, key=b"k", value=value, headers=[], deadline_s=at_s)
+            for value in (bytes(901), bytes(902))
+        ]
+        after = tasks.send(topic, key=b"k", value=bytes(903), headers=[])
+        for one in late:
+            with pytest.raises(OutOfTime, match="few bytes"):
+                await one.ending()
+        last(library).end_one(offset=0)
+        assert type(await first.ending()) is Coordinates
+        await _until(lambda: bool(last(library).queue))
+        assert [len(one) for one in library.sent[1:]] == [900, 903]
+        closing = tasks.send(topic, key=b"k", value=bytes(904), headers=[])
+        last(library).end_one(offset=1)
+        assert type(await after.ending()) is Coordinates
+        await _until(lambda: bool(last(library).queue))
+        waits = tasks.send(topic, key=b"k", value=bytes(905), headers=[])
+        is_closed = asyncio.create_task(tasks.aclose())
+        await asyncio.sleep(0)
+        last(library).end_one(offset=2)
+        assert type(await closing.ending()) is Coordinates
+        await is_closed
+        with pytest.raises(SenderClosed):
+            await waits.ending()
+
+    asyncio.run(send_all())
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    until_s = monotonic_s() + SOON_S
+    while not is_so():
+        assert monotonic_s() < until_s
+        await asyncio.sleep(0.001)
 
 
 # 4: acknowledgements that name no place.
