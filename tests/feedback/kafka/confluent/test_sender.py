@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError
@@ -642,6 +643,33 @@ def test_a_task_waits_for_no_topics_whose_records_wait_for_others_of_them(
         await tasks.aclose()
 
     asyncio.run(send_all())
+
+
+def test_a_loop_that_raises_as_a_record_has_ended_leaves_no_record_of_its_topic_waiting(
+    library: type[FakeSendingProducer], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = make()
+    send(sender, b"first")
+    last(library).end_one(offset=0)
+
+    async def send_two() -> None:
+        tasks, (topic,) = _tasks(sender, 1)
+        last(library).descriptions[topic] = None
+        tasks.send(topic, key=b"k", value=bytes(900), headers=[])
+        await _until(lambda: bool(last(library).queue))
+        waits = tasks.send(topic, key=b"k", value=bytes(901), headers=[])
+        await _until(lambda: topic in tasks._rooms)
+        with monkeypatch.context() as patch:
+            raises = Mock(side_effect=ValueError("of the application's own loop"))
+            patch.setattr(asyncio.get_running_loop(), "call_soon_threadsafe", raises)
+            last(library).end_one(offset=0)
+            await _until(lambda: raises.called)
+        await _until(lambda: bool(last(library).queue))
+        last(library).end_one(offset=1)
+        assert type(await waits.ending()) is Coordinates
+        await tasks.aclose()
+
+    asyncio.run(send_two())
 
 
 def test_a_task_whose_record_waited_for_others_all_its_time_is_told_so(
