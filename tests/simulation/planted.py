@@ -269,6 +269,19 @@ def _nobody_knows(row: Row, later: Claim, *, is_raised: bool = False) -> None:
     """Say nothing of what is written over: it passes for a run of its own."""
 
 
+_is_pruned = Database.is_pruned
+
+
+def _by_the_last_record(self: Database, one: ToldRun, row: Row | None) -> bool:
+    """Judge what was told by the record that is read now, and only where nothing stands."""
+    told = one._replace(claim=one.claim._replace(first=None))
+    return row is None and _is_pruned(self, told, row)
+
+
+def _believes_the_end(one: OwnRun) -> bool:
+    return False
+
+
 def _any_record(self: KafkaServer, record: Any) -> bool:
     return True
 
@@ -372,6 +385,22 @@ PLANTED_IN = (
         "what was pruned never runs again",
     ),
     (REPEATS_NOTHING, 2673, "no wrong outcome"),
+    (
+        Planted(
+            "what was pruned goes on as an older Redis says",
+            ((Database, "is_pruned", _by_the_last_record),),
+        ),
+        5202413,
+        "no claim past the deadline",
+    ),
+    (
+        Planted(
+            "a run that acted has the end of who knew of no claim",
+            ((verdict, "may_have_acted", _believes_the_end),),
+        ),
+        736330,
+        "no wrong outcome",
+    ),
     (TOLD_WITHOUT_TIME, 747248, "no wrong outcome"),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.

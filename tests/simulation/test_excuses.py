@@ -17,7 +17,7 @@ from feedback.records.envelope import payload_sha256
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.samples import begin, delivery, row
-from tests.simulation.ending import _counts
+from tests.simulation.ending import _counts, check_end
 from tests.simulation.processes import Violation
 from tests.simulation.requests import HANDLERS, collapsing
 from tests.simulation.running import simulated
@@ -164,6 +164,80 @@ def test_a_skip_is_not_written_for_a_success_that_is_not_forgotten(world: World)
     world.losses.forgotten.discard("a")
     with pytest.raises(Violation, match="only what has succeeded"):
         _write(world, "b", OTHERS, JournalState.SKIPPED, by="a")
+
+
+HOLDS, IS_FORGOTTEN, UNCLAIMED = "holds", "is_forgotten", "unclaimed"
+
+
+def _peer_ends(world: World, facts: set[str]) -> None:
+    """Let a peer end a request of which a living worker may have a run."""
+    if HOLDS in facts:
+        begin(next(world.workers).worker._in_flight, delivery("r0"))
+    if IS_FORGOTTEN in facts:
+        _forgets(world, "r0")
+    claimed_at = None if UNCLAIMED in facts else 1
+    ended = row("r0", JournalState.EXPIRED, topic=MINE, owner="peer", claimed_at=claimed_at)
+    world.database.rows["r0"] = ended
+    world.watch.changed(Change(None, ended, "peer"))
+
+
+def _is_charged_after_the_word(world: World) -> None:
+    world.watch.over("r0", "EXPIRED")
+    world.bank.count("r0")
+    world.watch.over("r0", "EXPIRED")
+
+
+ALL_OF_IT = {HOLDS, IS_FORGOTTEN, UNCLAIMED}
+
+
+def test_nobody_is_blamed_for_the_end_of_a_request_whose_forgotten_run_goes_on(
+    world: World,
+) -> None:
+    _peer_ends(world, ALL_OF_IT)
+    _is_charged_after_the_word(world)
+    with pytest.raises(Violation, match="told that nothing happened"):
+        world.bank.count("r0")
+
+
+@pytest.mark.parametrize("lacks", sorted(ALL_OF_IT))
+def test_the_end_of_a_request_is_to_be_relied_on_without_all_of_that(
+    world: World, lacks: str
+) -> None:
+    _peer_ends(world, ALL_OF_IT - {lacks})
+    with pytest.raises(Violation, match="told that nothing happened"):
+        _is_charged_after_the_word(world)
+
+
+def test_the_journal_has_to_know_of_such_a_charge(world: World) -> None:
+    _peer_ends(world, ALL_OF_IT)
+    world.bank.count("r0")
+    with pytest.raises(Violation, match="no wrong outcome"):
+        check_end(world)
+
+
+@pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.SUCCEEDED])
+@pytest.mark.parametrize(
+    ("owner", "facts", "is_excused"),
+    [
+        ("w0.0", {IS_FORGOTTEN, UNCLAIMED}, True),
+        ("w1.0", {IS_FORGOTTEN, UNCLAIMED}, False),
+        ("w0.0", {UNCLAIMED}, False),
+        ("w0.0", {IS_FORGOTTEN}, False),
+    ],
+)
+def test_a_forgotten_run_that_may_have_acted_comes_over_the_end_of_who_knew_of_none(
+    world: World, state: JournalState, owner: str, facts: set[str], is_excused: bool
+) -> None:
+    _write(world, "r0", MINE, JournalState.CLAIMED, owner="w0.0")
+    _peer_ends(world, facts)
+    world.bank.charges["r0"] = 1
+    before = world.database.rows["r0"]
+    after = before._replace(state=state, owner=owner, claimed_at=1)
+    if is_excused:
+        world.watch.changed(Change(before, after, owner))
+    else:
+        with pytest.raises(Violation, match="what has ended stays"):
+            world.watch.changed(Change(before, after, owner))
 
 
 FORGOTTEN, UNLOOKED, DUE, WAITS = "forgotten", "unlooked", "due", "waits"

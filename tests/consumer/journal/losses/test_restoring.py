@@ -17,6 +17,7 @@ from consumer.journal import (
     JournalState,
     OwnRun,
     Row,
+    Skip,
     Takeover,
     TakeoverKind,
     ToldRun,
@@ -31,10 +32,12 @@ from consumer.journal.sweeps import sweep
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import (
     OTHER_SHA,
+    PAST,
     claim,
     finish,
     kinds,
     new_id,
+    refusal,
     row_of,
 )
 
@@ -274,6 +277,88 @@ def test_a_row_that_says_more_or_is_of_another_payload_stays(
     assert open_journal("me").apply(Work(own_runs=[own(name)])).restored == ()
     (row,) = database.query("SELECT owner, state FROM onceward_request")
     assert row == {"owner": "peer", "state": "CLAIMED"}
+
+
+EXTERNAL, MARKED = "external", "marked"
+
+
+def denied(open_journal: OpenJournal, name: str, ended: JournalState) -> None:
+    """Let a peer, who finds no trace of our claim, end a request as one that was never claimed."""
+    peer = open_journal("peer")
+    match ended:
+        case JournalState.EXPIRED:
+            peer.apply(Work(claims=[claim(name, deadline_at=PAST)]))
+        case JournalState.FAILED:
+            peer.apply(Work(refusals=[refusal(name)]))
+        case _:
+            other = new_id()
+            peer.apply(Work(claims=[claim(other)]))
+            skip = Skip(claim(name), other, 1)
+            peer.apply(Work(finishes=[finish(other)], skips=[skip]))
+    (row,) = peer.rows([name])
+    assert (row.state, row.owner, row.generation, row.claimed_at) == (ended, "peer", 1, None)
+
+
+def in_child(name: str, kind: str, generation: int = 1, *, entered: bool = False) -> OwnRun:
+    """Return a run that a child has."""
+    one = claim(name, effect_kind=kind)._replace(claimed_at=7)
+    return OwnRun(one, generation, entered=entered, finish=None)
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+@pytest.mark.parametrize("ended", [JournalState.EXPIRED, JournalState.FAILED, JournalState.SKIPPED])
+@pytest.mark.parametrize(("kind", "entered"), [(EXTERNAL, False), (MARKED, True)])
+def test_a_run_that_may_have_acted_is_in_doubt_where_a_peer_knew_of_no_claim(
+    open_journal: OpenJournal,
+    database: Database,
+    ended: JournalState,
+    kind: str,
+    entered: bool,
+    generation: int,
+) -> None:
+    name, me = new_id(), open_journal("me")
+    denied(open_journal, name, ended)
+    one = in_child(name, kind, generation, entered=entered)
+    (row,) = me.apply(Work(own_runs=[one])).restored
+    stands = (row.state, row.code, row.generation, row.owner, row.claimed_at, row.effect_at, row.by)
+    assert stands == (JournalState.IN_DOUBT, "END_LOST", generation, "me", 7, 7, None)
+    assert ended in (row.message or "")
+    history = database.query("SELECT * FROM onceward_run WHERE request_id = :name", name=name)
+    assert [(run["outcome"], run["owner"]) for run in history] == [(ended, "peer")]
+    # Its request does not go on, and its end is known once it has one.
+    assert kinds(me.apply(Work(claims=[claim(name, attempt=2)]))) == [VerdictKind.IN_DOUBT]
+    assert me.apply(Work(own_runs=[one])).restored == ()
+    end = finish(name, generation, result="1")
+    assert me.apply(Work(finishes=[end])).finished[name, generation].kind is FinishKind.WRITTEN
+    (row,) = me.rows([name])
+    assert (row.state, row.result) == (JournalState.SUCCEEDED, "1")
+
+
+@pytest.mark.parametrize("kind", [MARKED, "transactional"])
+def test_a_run_that_has_not_acted_leaves_the_end_of_who_knew_of_no_claim(
+    open_journal: OpenJournal, kind: str
+) -> None:
+    name, me = new_id(), open_journal("me")
+    denied(open_journal, name, JournalState.EXPIRED)
+    applied = me.apply(Work(own_runs=[in_child(name, kind)], effects=[EffectMark(name, 1)]))
+    assert (applied.restored, applied.effects) == ((), frozenset())
+    failed = me.apply(Work(finishes=[finish(name, state=JournalState.FAILED)]))
+    assert failed.finished[name, 1].kind is FinishKind.STALE
+    (row,) = me.rows([name])
+    assert (row.state, row.owner) == (JournalState.EXPIRED, "peer")
+
+
+@pytest.mark.parametrize("state", [JournalState.SUCCEEDED, JournalState.IN_DOUBT])
+def test_the_end_of_a_run_that_acted_comes_over_that_of_who_knew_of_no_claim(
+    open_journal: OpenJournal, state: JournalState
+) -> None:
+    name, me = new_id(), open_journal("me")
+    denied(open_journal, name, JournalState.EXPIRED)
+    end = finish(name, state=state, code="CODE", result="1")
+    assert me.apply(Work(finishes=[end])).finished[name, 1].kind is FinishKind.LOST
+    own_run = in_child(name, EXTERNAL)._replace(finish=end)
+    (row,) = me.apply(Work(own_runs=[own_run])).restored
+    assert (row.state, row.code, row.result, row.owner) == (state, "CODE", "1", "me")
 
 
 def test_a_takeover_of_an_older_claim_whose_later_run_ended_here_is_stale(
