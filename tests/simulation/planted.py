@@ -273,7 +273,7 @@ _is_pruned = Database.is_pruned
 
 
 def _by_the_last_record(self: Database, one: ToldRun, row: Row | None) -> bool:
-    """Judge what was told by the record that is read now, and only where nothing stands."""
+    """Judge what was told by the place of the record that was read last, and only without a row."""
     told = one._replace(claim=one.claim._replace(first=None))
     return row is None and _is_pruned(self, told, row)
 
@@ -391,7 +391,7 @@ PLANTED_IN = (
             ((Database, "is_pruned", _by_the_last_record),),
         ),
         5202413,
-        "no claim past the deadline",
+        "no wrong outcome",
     ),
     (
         Planted(
