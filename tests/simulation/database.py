@@ -199,8 +199,6 @@ class Database(Peers):
         for one in runs:
             row = self.rows.get(one.request_id)
             if self.is_pruned(one, row):
-                if row is None:
-                    continue
                 one = one.pruned(MESSAGE)
             may = may_overwrite_claims or one.request_id in going_on
             is_ours = one.request_id in going_on and row is not None and row.owner == worker_id

@@ -43,10 +43,7 @@ def catch_up(
     told = {one.request_id: one for one in runs}
     found, _ = writer.read(told)
     for name in _pruned(writer, told.values(), found):
-        if name in found:
-            told[name] = told[name].pruned(MESSAGE)
-        else:  # its claim is judged by the same marks
-            del told[name]
+        told[name] = told[name].pruned(MESSAGE)
     behind = [name for name, one in told.items() if _is_behind(one, found.get(name))]
     if not behind:
         return []
