@@ -19,8 +19,8 @@ place before the offset is committed: if the worker dies after that, whoever sen
 knows it. A resend that says nothing of it, of an older sender, is judged by its own place alone.
 
 A Redis that came back older may tell of a run of a pruned request. Its status names the place of
-the first record, which is judged by the marks too. Such a run does not go on, and is no trace of a
-lost claim: where a late reading has made a row under its id, that row is in doubt from then on.
+the first record, which is judged by the marks too. Such a run is no trace of a lost claim, and does
+not go on: its request is IN_DOUBT, also where a late reading has made a row of it (EXPIRED).
 
 A worker that ran the request may remember how it ended, and writes that again where the row is
 gone. A failure may have been followed by a run on another worker that was pruned with it. So every
