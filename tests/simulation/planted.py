@@ -384,7 +384,7 @@ PLANTED_IN = (
         700083,
         "what was pruned never runs again",
     ),
-    (REPEATS_NOTHING, 2673, "no wrong outcome"),
+    (REPEATS_NOTHING, 747248, "no wrong outcome"),
     (
         Planted(
             "what was pruned goes on as an older Redis says",
