@@ -24,6 +24,7 @@ from consumer.journal import (
     OwnRun,
     Refusal,
     Row,
+    Takeover,
     ToldRun,
     VerdictKind,
 )
@@ -204,6 +205,10 @@ def _other_payload(stored: StoredFacts, write: WriteFacts) -> bool:
     return write.payload_sha256 != stored.payload_sha256
 
 
+def _any_request(one: Takeover, row: Row) -> bool:
+    return True
+
+
 _seen = resend_plan._seen
 
 
@@ -370,6 +375,14 @@ PLANTED_IN = (
         ),
         700083,
         "what was pruned never runs again",
+    ),
+    (
+        Planted(
+            "a run goes on as another request of its id",
+            ((takeover_rule, "is_same_request", _any_request),),
+        ),
+        702931,
+        "another payload never runs",
     ),
     (REPEATS_NOTHING, 2673, "no wrong outcome"),
     (TOLD_WITHOUT_TIME, 747248, "no wrong outcome"),
