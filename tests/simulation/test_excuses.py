@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from consumer.journal import JournalState, Row
+from consumer.journal.claims.forgetting import PruneMark
 from consumer.journal.records import FORGOTTEN as FORGOTTEN_CODE
 from feedback.records.envelope import payload_sha256
 from feedback.status import State
@@ -231,13 +232,18 @@ def _is_read_again_when_pruned(world: World, **end: Any) -> Row:
     """Write the doubt about a request that the journal had ended so, and has pruned."""
     world.bank.charges["r0"] = 1
     pruned = {"generation": 2, "owner": "w0.0", "result": "null"} | end
-    _write(world, "r0", pruned.pop("topic", MINE), JournalState.SUCCEEDED, **pruned)
+    topic = pruned.pop("topic", MINE)
+    ended = _write(world, "r0", topic, JournalState.SUCCEEDED, **pruned)
+    world.database.rows.pop("r0")
+    for name in (MINE, OTHERS):
+        world.database.forgotten[name, ended.partition] = PruneMark(ended.offset + 1, 0)
     world.watch.pruned(["r0"])
     return _write(world, "r0", MINE, JournalState.IN_DOUBT, code=FORGOTTEN_CODE)
 
 
 def _is_brought_forward(world: World, doubt: Row, **end: Any) -> None:
     told = {"generation": 2, "state": "SUCCEEDED", "owner": "w0.0", "code": None} | end
+    world.bank.charges["r0"] = int(told["state"] == "SUCCEEDED")
     world.watch.changed(Change(doubt, doubt._replace(**told), "w1.0"))
 
 
