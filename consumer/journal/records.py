@@ -234,6 +234,7 @@ class Takeover(NamedTuple):
     """The wish to go on with a request whose run has no end: our own, or that of a dead worker.
 
     Args:
+        topic: of the request, as in its claim; with `payload_sha256` it says which one has the id.
         generation: of the run that has no end.
         because: a stable code like `CHILD_DIED`; it becomes that run's outcome in the history.
         effect_kind: of the run that follows; its handler may have been declared anew since. None:
@@ -243,6 +244,8 @@ class Takeover(NamedTuple):
     """
 
     request_id: str
+    topic: str
+    payload_sha256: str
     generation: int
     kind: TakeoverKind
     because: str

@@ -24,6 +24,7 @@ from consumer.journal import (
     OwnRun,
     Refusal,
     Row,
+    Takeover,
     ToldRun,
     VerdictKind,
 )
@@ -202,6 +203,10 @@ def _same_payload(one: Claim | Refusal, row: Row) -> bool:
 
 def _other_payload(stored: StoredFacts, write: WriteFacts) -> bool:
     return write.payload_sha256 != stored.payload_sha256
+
+
+def _any_request(one: Takeover, row: Row) -> bool:
+    return True
 
 
 _seen = resend_plan._seen
@@ -400,6 +405,14 @@ PLANTED_IN = (
         ),
         736330,
         "no wrong outcome",
+    ),
+    (
+        Planted(
+            "a run goes on as another request of its id",
+            ((takeover_rule, "is_same_request", _any_request),),
+        ),
+        702931,
+        "another payload never runs",
     ),
     (TOLD_WITHOUT_TIME, 747248, "no wrong outcome"),
 )

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from consumer.journal import JournalState, Row
+from consumer.journal.claims.forgetting import PruneMark
+from consumer.journal.records import FORGOTTEN as FORGOTTEN_CODE
 from feedback.records.envelope import payload_sha256
 from feedback.status import State
 from feedback.statuses import Status
@@ -244,6 +246,16 @@ FORGOTTEN, UNLOOKED, DUE, WAITS = "forgotten", "unlooked", "due", "waits"
 IN_JOURNAL, HELD = "in_journal", "held"
 
 
+def _loses_its_place(world: World, *, is_emptied: bool) -> None:
+    world.redis._remember()
+    world.redis.deadlines["r0"] = 0
+    if is_emptied:
+        world.redis.flush()
+    else:
+        world.redis.go_back(1)
+
+
+@pytest.mark.parametrize("is_emptied", [True, False])
 @pytest.mark.parametrize("is_foreign", [True, False])
 @pytest.mark.parametrize(
     ("facts", "counts"),
@@ -258,7 +270,7 @@ IN_JOURNAL, HELD = "in_journal", "held"
     ],
 )
 def test_an_end_is_promised_unless_the_due_set_and_the_journal_have_lost_the_request(
-    world: World, facts: set[str], counts: bool, is_foreign: bool
+    world: World, facts: set[str], counts: bool, is_foreign: bool, is_emptied: bool
 ) -> None:
     if is_foreign and WAITS in facts:
         return
@@ -270,8 +282,7 @@ def test_an_end_is_promised_unless_the_due_set_and_the_journal_have_lost_the_req
     if FORGOTTEN in facts:
         _forgets(world, "r0")
     if UNLOOKED in facts:
-        world.redis.deadlines["r0"] = 0
-        world.redis.flush()
+        _loses_its_place(world, is_emptied=is_emptied)
     world.redis.hashes["r0"] = {"status": "RUNNING"}
     if DUE in facts:
         world.redis.deadlines["r0"] = 0
@@ -281,3 +292,61 @@ def test_an_end_is_promised_unless_the_due_set_and_the_journal_have_lost_the_req
         worker = next(world.workers).worker
         begin(worker._in_flight, delivery("r0"))
     assert _counts(world, client, "r0") is counts
+
+
+@pytest.mark.parametrize("was_due", [True, False])
+def test_an_older_due_set_has_lost_those_that_came_since(world: World, was_due: bool) -> None:
+    if was_due:
+        world.redis.deadlines["r0"] = 0
+    _loses_its_place(world, is_emptied=False)
+    assert world.redis.unlooked == (set() if was_due else {"r0"})
+
+
+def _is_read_again_when_pruned(world: World, **end: Any) -> Row:
+    """Write the doubt about a request that the journal had ended so, and has pruned."""
+    world.bank.charges["r0"] = 1
+    pruned = {"generation": 2, "owner": "w0.0", "result": "null"} | end
+    topic = pruned.pop("topic", MINE)
+    ended = _write(world, "r0", topic, JournalState.SUCCEEDED, **pruned)
+    world.database.rows.pop("r0")
+    for name in (MINE, OTHERS):
+        world.database.forgotten[name, ended.partition] = PruneMark(ended.offset + 1, 0)
+    world.watch.pruned(["r0"])
+    return _write(world, "r0", MINE, JournalState.IN_DOUBT, code=FORGOTTEN_CODE)
+
+
+def _is_brought_forward(world: World, doubt: Row, **end: Any) -> None:
+    told = {"generation": 2, "state": "SUCCEEDED", "owner": "w0.0", "code": None} | end
+    world.bank.charges["r0"] = int(told["state"] == "SUCCEEDED")
+    world.watch.changed(Change(doubt, doubt._replace(**told), "w1.0"))
+
+
+def test_a_doubt_about_a_pruned_success_ends_as_that_success(world: World) -> None:
+    _is_brought_forward(world, _is_read_again_when_pruned(world))
+
+
+@pytest.mark.parametrize(
+    ("pruned", "told"),
+    [
+        ({}, {"generation": 3}),
+        ({}, {"state": "FAILED"}),
+        ({}, {"state": "EXPIRED"}),
+        ({}, {"state": "CLAIMED"}),
+        ({}, {"owner": "w1.0"}),
+        ({}, {"result": "1"}),
+        ({"generation": 1}, {}),
+        ({"topic": OTHERS}, {}),
+    ],
+)
+def test_a_doubt_about_a_pruned_success_ends_as_no_other(
+    world: World, pruned: dict[str, Any], told: dict[str, Any]
+) -> None:
+    doubt = _is_read_again_when_pruned(world, **pruned)
+    with pytest.raises(Violation, match="what has ended stays"):
+        _is_brought_forward(world, doubt, **told)
+
+
+def test_a_doubt_that_no_pruning_has_made_ends_as_no_later_success(world: World) -> None:
+    doubt = _is_read_again_when_pruned(world)._replace(code="WORKER_DIED")
+    with pytest.raises(Violation, match="what has ended stays"):
+        _is_brought_forward(world, doubt)

@@ -38,6 +38,7 @@ class Watch:
         self._world = world
         self.states: set[tuple[str, int, str]] = set()
         self._outcomes: set[tuple[str, str, int, str]] = set()
+        self._ends: set[tuple[str | int | None, ...]] = set()
         self._skips: set[tuple[str, str, bytes | None, str]] = set()
         self._grants: set[tuple[str, int, str]] = set()
         self._confirmed: set[tuple[str, int, str]] = set()
@@ -255,6 +256,9 @@ class Watch:
         self._excuse_fork(change)
         self.states.add((after.request_id, after.generation, after.state))
         self._outcomes.add((after.request_id, after.topic, after.generation, str(after.state)))
+        end = (after.request_id, after.topic, after.generation, *_told_end(after))
+        is_again = end in self._ends
+        self._ends.add(end)
         if before is not None and before.state == JournalState.CLAIMED and after != before:
             self._taken(before, by)
         if after.state == JournalState.CLAIMED:
@@ -267,7 +271,7 @@ class Watch:
             self._ended(after, by)
         if before is None:
             return
-        self._followed(before, after)
+        self._followed(before, after, is_again=is_again)
         if before.published_at is None and after.published_at is not None:
             self._published(after)
 
@@ -320,7 +324,12 @@ class Watch:
         is_forgotten = by in self._world.losses.forgotten
         return skip in self._skips and is_forgotten and self._world.bank.charges[by] == 1
 
-    def _followed(self, before: Row, after: Row) -> None:
+    def _followed(self, before: Row, after: Row, *, is_again: bool) -> None:
+        """Look at a row that was written over another one.
+
+        Args:
+            is_again: whether the journal has had this very end of this run before.
+        """
         if (before.state, before.generation, before.owner) == (
             after.state,
             after.generation,
@@ -338,9 +347,12 @@ class Watch:
                     JournalState.SUCCEEDED,
                     JournalState.FAILED,
                 )
-                # Its client was told of a later run than the pruned journal counts: a doubt still.
-                is_raised = before.is_forgotten and after.state == JournalState.IN_DOUBT
-                is_allowed = is_resolved or (is_raised and after.generation > before.generation)
+                # Its client was told of a later run than the pruned journal counts: a doubt still,
+                # but where that was the success which was pruned.
+                is_pruned = after.state == JournalState.SUCCEEDED and is_again
+                is_raised = after.state == JournalState.IN_DOUBT or is_pruned
+                is_raised = is_raised and after.generation > before.generation
+                is_allowed = is_resolved or (before.is_forgotten and is_raised)
             case JournalState.FAILED:
                 is_asked = self._asked.get(before.request_id, 0) >= before.generation
                 is_allowed = before.resend and after.attempt > before.attempt and is_asked
@@ -468,6 +480,11 @@ def _may_follow(earlier: SimulatedRun, run: SimulatedRun) -> bool:
 
 def _end(row: Row) -> tuple[str | None, ...]:
     return row.state, row.owner, row.code, row.message, row.result, row.by
+
+
+def _told_end(row: Row) -> tuple[str | None, ...]:
+    """Return an end as its client was told of it: of no result as of one that is null."""
+    return _end(row._replace(result=None if row.result == "null" else row.result))
 
 
 def _said(row: Row) -> str:

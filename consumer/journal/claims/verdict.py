@@ -19,6 +19,7 @@ from consumer.journal.records import (
     OwnRun,
     Refusal,
     Row,
+    Takeover,
     VerdictKind,
 )
 
@@ -131,8 +132,8 @@ def decide(
             return _ANSWERED
 
 
-def is_same_request(one: Claim | Refusal, row: Row) -> bool:
-    """Whether a record is of the request that has its id: the same payload, from the same topic.
+def is_same_request(one: Claim | Refusal | Takeover, row: Row) -> bool:
+    """Whether a record, or a run, is of the request that has its id: the same payload and topic.
 
     A retry, a redrive and a takeover name the topic that they came from first.
     """

@@ -18,7 +18,6 @@ from consumer.journal import (
     OwnRun,
     Row,
     Skip,
-    Takeover,
     TakeoverKind,
     ToldRun,
     VerdictKind,
@@ -39,6 +38,7 @@ from tests.consumer.journal.samples import (
     new_id,
     refusal,
     row_of,
+    takeover,
 )
 
 RUN, ANSWERED, RUNNING = VerdictKind.RUN, VerdictKind.ANSWERED, VerdictKind.RUNNING
@@ -132,7 +132,7 @@ def test_an_effect_whose_mark_is_lost_is_marked_again_before_anything_goes_on(
     name = new_id()
     journal.apply(Work(claims=[claim(name)]))
     ours = own(name, ends=False)
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "CHILD_DIED")
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, "CHILD_DIED")
     applied = journal.apply(Work(takeovers=[wish], own_runs=[ours]))
     assert applied.takeovers[name, 1].kind == "DOUBTFUL"
     (row,) = database.query("SELECT generation, state, effect_at FROM onceward_request")
@@ -155,7 +155,7 @@ def test_a_run_that_was_refused_its_effect_since_its_claim_is_gone_is_followed_b
     assert (
         journal.apply(Work(effects=[EffectMark(name, 1)]), held=[(name, 1)]).effects == frozenset()
     )
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
     ours = OwnRun(wanted, 1, entered=False, finish=None)
     applied = journal.apply(Work(takeovers=[wish], own_runs=[ours]), held=[(name, 1)])
     assert applied.takeovers[name, 1].kind == "GRANTED"
@@ -170,7 +170,7 @@ def test_a_run_that_was_refused_its_effect_since_a_peer_has_it_is_followed_by_no
     name = new_id()
     open_leases("peer").register(60)
     open_journal("peer").apply(Work(claims=[claim(name)]))
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
     ours = own(name, ends=False)._replace(entered=False)
     applied = journal.apply(Work(takeovers=[wish], own_runs=[ours]), held=[(name, 1)])
     assert (applied.takeovers[name, 1].kind, applied.restored) == ("STALE", ())
@@ -180,7 +180,7 @@ def test_a_run_that_was_refused_its_effect_is_not_followed_where_its_client_was_
     journal: Journal, database: Database
 ) -> None:
     name = new_id()
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
     told = ToldRun(claim(name), 2, JournalState.SUCCEEDED, "peer")
     applied = journal.apply(Work(takeovers=[wish], told_runs=[told]), held=[(name, 1)])
     assert applied.takeovers[name, 1].kind == "STALE"
@@ -366,7 +366,7 @@ def test_a_takeover_of_an_older_claim_whose_later_run_ended_here_is_stale(
 ) -> None:
     name = new_id()
     open_journal("dead").apply(Work(claims=[claim(name)]))
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED")
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED")
     applied = journal.apply(Work(takeovers=[wish], own_runs=[own(name, 2)]))
     assert applied.takeovers[name, 1].kind == "STALE"
     assert [row.state for row in applied.restored] == ["SUCCEEDED"]
@@ -396,7 +396,7 @@ def test_a_claim_that_was_never_begun_is_a_sweep_s_and_no_doubt(
     dead.mark_unbegun([(name, 1)])
     (row,) = journal.dead_claims(["payments"], 10)
     assert (row.owner, row.effect_at) == ("dead", None)
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED", effect_kind)
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED", effect_kind)
     (taken,) = journal.apply(Work(takeovers=[wish])).takeovers.values()
     assert taken.kind == "GRANTED"
     assert taken.row is not None
