@@ -316,7 +316,8 @@ def _is_read_again_when_pruned(world: World, **end: Any) -> Row:
 
 
 def _is_brought_forward(world: World, doubt: Row, **end: Any) -> None:
-    told = {"generation": 2, "state": "SUCCEEDED", "owner": "w0.0", "code": None} | end
+    told: dict[str, Any] = {"generation": 2, "state": "SUCCEEDED", "owner": "w0.0", "code": None}
+    told |= end
     world.bank.charges["r0"] = int(told["state"] == "SUCCEEDED")
     world.watch.changed(Change(doubt, doubt._replace(**told), "w1.0"))
 
