@@ -97,7 +97,6 @@ class ConfluentMember:
         if self._owed:
             raise self._owed.pop(0)
         self._assign_again()
-        self._name_silent()
         self._remove_former()
         self._places.seek_again()
         self._polled = []
@@ -118,6 +117,7 @@ class ConfluentMember:
         if any(one.error() is None for one in self._polled):
             self._standing.is_up = True
         self._places.keep(self._polled)
+        self._name_silent()
         with closing(self._anew):
             kept = self._places.take_kept(max_records)
             records = [one for message in kept for one in self._taken(message)]

@@ -187,8 +187,8 @@ class MemberPlaces:
     def seek_again(self) -> None:
         """Seek where that was not possible yet: a partition that is new is not being read.
 
-        One that is paused is sought when it is read again. Behind a corrupt batch librdkafka goes
-        to a place of its own making; a seek beside that may come before it, and be undone.
+        One that is paused is sought when it is read again: behind a corrupt batch librdkafka goes
+        to a place of its own making, and the answer to its fetch there undoes a seek of before.
         """
         for one, offset in list(self._seeks.items()):
             if one in self.paused:

@@ -16,7 +16,8 @@ from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent.member import ConfluentMember
 from feedback.kafka.confluent.silent_partitions import AGAIN, LONG
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
-from feedback.kafka.member import PartitionOwner
+from feedback.kafka.member import ANSWER_S, PartitionOwner
+from feedback.kafka.partition_quarantine import RETRY_S
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -176,6 +177,10 @@ def test_behind_a_corrupt_batch_its_place_is_sought_when_the_pause_of_its_owner_
     assert len(scene.consumer.sought) == before_it + 1
 
 
+def test_that_pause_is_longer_than_a_broker_may_take_for_an_answer() -> None:
+    assert RETRY_S > ANSWER_S
+
+
 def stand_still(scene: Scene, *, times: int = LONG + 1) -> list[int]:
     """Let so many statistics say that nothing comes from 15 on; return which were named."""
     named = []
@@ -198,7 +203,7 @@ def test_a_partition_that_has_more_and_of_which_nothing_comes_is_named(scene: Sc
     scene.member.pause([PLACE])
     assert stand_still(scene) == []
     scene.member.resume([PLACE])
-    assert stand_still(scene, times=AGAIN + 1) == [AGAIN]
+    assert stand_still(scene, times=AGAIN) == [AGAIN - 1]
     scene.consumer.logs[PLACE] = log(count=6)
     assert scene.polled() == [15]
     assert stand_still(scene, times=LONG) == []
