@@ -41,10 +41,11 @@ Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a 
 - Behind a batch whose checksum is wrong it reads on at a wrong byte (`rd_kafka_buf_skip_to` in
   `rd_kafka_msgset_reader_v2`), and takes records for batches. None of them is handed out: each has
   a checksum of its own, and all that comes behind the word of the first is dropped. But it goes to
-  an offset of their bytes, and from beyond the log's end to its beginning, also when it was told of
-  another place meanwhile. So a partition that failed is sought when its pause is over. Where it
-  finds null bytes there it ends the process (`rd_slice_narrow_copy`), which nobody can mend from
-  without: so nothing but members reads by it.
+  an offset of their bytes, which is beyond the log's end, and asks for the log's beginning. It goes
+  there at the answer, also where it was sought meanwhile: an outdated answer has it ask again. So a
+  partition that failed is sought when its pause is over. Where it finds null bytes it ends the
+  process (`rd_slice_narrow_copy`), which nobody can mend from without: so nothing but members reads
+  by it.
 - Of a batch whose length is corrupt it says nothing, and fetches it again for ever.
 - It is not safe to use after a fork: clients are made in processes that do not fork.
 """

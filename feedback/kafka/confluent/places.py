@@ -188,7 +188,8 @@ class MemberPlaces:
         """Seek where that was not possible yet: a partition that is new is not being read.
 
         One that is paused is sought when it is read again: behind a corrupt batch librdkafka goes
-        to a place of its own making, and the answer to its fetch there undoes a seek of before.
+        to a place of its own making, and from there to the log's beginning. An answer of the broker
+        about that undoes a seek that was made before it came.
         """
         for one, offset in list(self._seeks.items()):
             if one in self.paused:

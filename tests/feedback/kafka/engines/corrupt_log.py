@@ -16,6 +16,7 @@ from kafka import KafkaProducer
 
 from feedback.clock import monotonic_s
 from feedback.kafka.errors import PartitionsFailed
+from feedback.kafka.values import Partition
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
 from tests.feedback.kafka.engines.grounds import RealGround
@@ -26,9 +27,9 @@ from tests.transactions import Transactions
 COUNT = 6
 WHERE = {"first": 0, "middle": COUNT // 2, "last": COUNT - 1}
 # Without a null byte: librdkafka 2.16 may end the process where it finds some in such a batch.
-# Longer than a broker takes for an answer: librdkafka hears of the answer to a fetch that was under
-# way before a pause, and goes from there. A worker pauses for longer than an answer may take.
-PAUSE_S = 2.0
+# Longer than a broker takes for an answer, as the pause of a worker is longer than one may take:
+# librdkafka goes where an answer sends it for which it has asked before.
+PAUSES_S = {"kafka-python": 0.2, "confluent": 2.0}
 VALUE = b"record %d, and more of it that librdkafka takes for a batch of its own " * 4
 
 Corruption = Callable[[bytearray], None]
@@ -140,6 +141,7 @@ class Polls:
     """Polls a member as its caller does: a partition that failed is paused for a while.
 
     Args:
+        pause_s: so long.
         is_busy: all partitions are paused again and again, as of a worker with a full buffer.
 
     Attributes:
@@ -147,10 +149,14 @@ class Polls:
         failed: how often each has failed.
     """
 
-    def __init__(self, told: Told, log: CorruptLog, *, is_busy: bool = False) -> None:
+    def __init__(
+        self, told: Told, log: CorruptLog, pause_s: float, *, is_busy: bool = False
+    ) -> None:
         self._member, self._log, self._is_busy = told.member, log, is_busy
+        self._pause_s = pause_s
         self.read: dict[int, list[int]] = {0: [], 1: []}
         self.failed: Counter[int] = Counter()
+        self._out: set[Partition] = set()
 
     def poll(self) -> None:
         """Poll once; of a partition that fails, again."""
@@ -159,13 +165,15 @@ class Polls:
             if self._is_busy:
                 self._member.pause(self._member.assigned())
                 self._poll()
-                self._member.resume(self._member.assigned())
+                self._member.resume(self._member.assigned() - self._out)
         except PartitionsFailed as error:
             self.failed.update(number for _, number in error.partitions)
             self._member.pause(error.partitions)
-            until_s = monotonic_s() + PAUSE_S
+            self._out |= error.partitions
+            until_s = monotonic_s() + self._pause_s
             while monotonic_s() < until_s:
                 self.poll()
+            self._out -= error.partitions
             self._member.resume(error.partitions)
 
     def _poll(self) -> None:
@@ -185,7 +193,7 @@ def read_past(
     """Let a member meet the corrupt batch of a record, and read on once it is whole again."""
     whole = log.offsets
     with closing(Told(settings, log.topic)) as told:
-        polls = Polls(told, log, is_busy=is_busy)
+        polls = Polls(told, log, PAUSES_S[settings.client], is_busy=is_busy)
 
         def is_named() -> bool:
             polls.poll()

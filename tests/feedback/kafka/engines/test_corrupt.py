@@ -38,6 +38,8 @@ def test_a_member_names_it_and_goes_on_there_once_it_can_be_read(
     read_past(log, mortal_settings, WHERE[where], CORRUPTIONS[how])
 
 
+# With either client kafka-python reads without a group.
+@pytest.mark.parametrize("engine", ["confluent"])
 @pytest.mark.parametrize("how", CORRUPTIONS | LONG)
 @pytest.mark.parametrize("where", WHERE)
 def test_no_reader_says_of_a_record_that_it_is_gone(
@@ -61,6 +63,7 @@ def test_no_reader_says_of_a_record_that_it_is_gone(
         assert None not in reader.read_many(*place, log.offsets, timeout_s=LIMIT_S).values()
 
 
+@pytest.mark.parametrize("engine", ["confluent"])
 @pytest.mark.parametrize("how", CORRUPTIONS | LONG)
 def test_a_scan_fails_and_skips_nothing(
     log: CorruptLog, mortal_settings: KafkaSection, how: str

@@ -13,6 +13,7 @@ from tests.eventually import eventually
 from tests.feedback.kafka.engines.corrupt_log import (
     FORMAT,
     LONG,
+    PAUSES_S,
     WHERE,
     CorruptLog,
     Polls,
@@ -73,7 +74,7 @@ def test_an_end_without_a_record_that_counts_is_no_silence(
         writer.write(log.topic, b"aborted")
         writer.abort()
         writer.write(log.topic, b"open")
-        polls = Polls(told, log, is_busy=is_busy)
+        polls = Polls(told, log, PAUSES_S["confluent"], is_busy=is_busy)
 
         def are_read() -> bool:
             polls.poll()
