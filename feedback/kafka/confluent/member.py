@@ -145,7 +145,7 @@ class ConfluentMember:
         behind = self._standing.take_behind(
             most_records=_AHEAD_RECORDS, most_bytes=_AHEAD_KIB * 1024
         )
-        if behind is None:
+        if behind is None or not self._standing.is_steady:
             return
         positions = {one: self._places.position(one) for one in behind}
         fetched = {one for one in behind if self._places.is_fetched(one)}

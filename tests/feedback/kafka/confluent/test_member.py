@@ -15,9 +15,10 @@ from feedback.kafka.confluent import kept_messages, topic_counts
 from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent.member import ConfluentMember
 from feedback.kafka.confluent.silent_partitions import AGAIN, LONG
+from feedback.kafka.confluent.standing import STATISTICS_MS
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
 from feedback.kafka.member import ANSWER_S, PartitionOwner
-from feedback.kafka.partition_quarantine import RETRY_S
+from feedback.kafka.partition_quarantine import QUIET_S, RETRY_S
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -181,6 +182,10 @@ def test_that_pause_is_longer_than_a_broker_may_take_for_an_answer() -> None:
     assert RETRY_S > ANSWER_S
 
 
+def test_a_silent_partition_that_is_tried_again_does_not_count_as_back_meanwhile() -> None:
+    assert AGAIN * STATISTICS_MS / 1000 < QUIET_S / 2
+
+
 def stand_still(scene: Scene, *, times: int = LONG + 1) -> list[int]:
     """Let so many statistics say that nothing comes from 15 on; return which were named."""
     named = []
@@ -210,7 +215,14 @@ def test_a_partition_that_has_more_and_of_which_nothing_comes_is_named(scene: Sc
 
 
 def test_while_the_queue_of_librdkafka_is_full_nothing_has_to_come(scene: Scene) -> None:
+    assert scene.polled() == []
     scene.member._standing._queued = (member_module._AHEAD_RECORDS, 0)
+    assert stand_still(scene, times=2 * LONG) == []
+
+
+def test_in_a_rebalance_nothing_has_to_come(scene: Scene) -> None:
+    assert scene.polled() == []
+    scene.member._standing.is_steady = False
     assert stand_still(scene, times=2 * LONG) == []
 
 

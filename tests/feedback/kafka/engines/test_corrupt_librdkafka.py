@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 
 import pytest
 
 from feedback.clock import monotonic_s
+from feedback.kafka import partition_quarantine
 from feedback.kafka.confluent import silent_partitions
+from feedback.kafka.source import KafkaSource
+from feedback.kafka.values import Partition
+from feedback.logs import event_of
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
 from tests.feedback.kafka.engines.corrupt_log import (
+    COUNT,
     FORMAT,
     LONG,
     PAUSES_S,
@@ -19,7 +25,7 @@ from tests.feedback.kafka.engines.corrupt_log import (
     Polls,
     read_past,
 )
-from tests.feedback.kafka.engines.members import LIMIT_S, Told
+from tests.feedback.kafka.engines.members import LIMIT_S, MOST, POLL_S, Told
 from tests.stack.restartable import Restartable
 from tests.transactions import Transactions
 
@@ -85,3 +91,34 @@ def test_an_end_without_a_record_that_counts_is_no_silence(
         while monotonic_s() < until_s:
             polls.poll()
         assert not polls.failed
+
+
+def test_a_silent_partition_is_told_of_once_until_it_is_read_again(
+    mortal_broker: Restartable,
+    mortal_settings: KafkaSection,
+    group: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Between two tries as soon as in a worker; only the time before the first, and the pause, end
+    # sooner.
+    monkeypatch.setattr(silent_partitions, "LONG", silent_partitions.AGAIN + 1)
+    monkeypatch.setattr(partition_quarantine, "RETRY_S", 1.0)
+    caplog.set_level("INFO")
+    log = CorruptLog(mortal_broker, f"topic-{group}")
+    source, read = KafkaSource(mortal_settings, [log.topic]), Counter[Partition]()
+
+    def told(event: str) -> int:
+        read.update((one.topic, one.partition) for one in source.poll(POLL_S, max_records=MOST))
+        return [event_of(record) for record in caplog.records].count(event)
+
+    with closing(source):
+        with log.corrupt(WHERE["middle"], LONG["long"]):
+            eventually(lambda: told("partition.failed"), timeout_s=LIMIT_S)
+            until_s = monotonic_s() + 2 * (partition_quarantine.QUIET_S + 1.0)
+            while monotonic_s() < until_s:
+                assert told("partition.back") == 0
+            assert told("partition.failed") == 1
+            assert read == {(log.topic, 0): WHERE["middle"], (log.topic, 1): COUNT}
+        eventually(lambda: told("partition.back"), timeout_s=LIMIT_S)
+    assert read == {(log.topic, 0): COUNT, (log.topic, 1): COUNT}
