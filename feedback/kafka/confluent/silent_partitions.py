@@ -23,12 +23,12 @@ class _Silence(NamedTuple):
     Args:
         position: the next record to hand out.
         furthest: the furthest place from which librdkafka has fetched since.
-        count: the statistics of that time.
+        statistics: how many came in that time.
     """
 
     position: int
     furthest: int
-    count: int = 0
+    statistics: int = 0
 
 
 class SilentPartitions:
@@ -59,9 +59,9 @@ class SilentPartitions:
             if now is None or now.position != positions[place] or offset > now.furthest:
                 now = _Silence(positions[place], offset)
             elif place in fetched:
-                now = now._replace(count=now.count + 1)
-            if now.count >= LONG:
+                now = now._replace(statistics=now.statistics + 1)
+            if now.statistics >= LONG:
                 silent.append(place)
-                now = now._replace(count=LONG - AGAIN)
+                now = now._replace(statistics=LONG - AGAIN)
             self._silences[place] = now
         return silent
