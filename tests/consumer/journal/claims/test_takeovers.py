@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from consumer.journal import (
@@ -161,7 +163,7 @@ def test_a_run_whose_claim_is_lost_does_not_go_on_as_another_request_of_its_id(
     open_journal: OpenJournal,
     database: Database,
     kind: TakeoverKind,
-    ours: dict[str, str],
+    ours: dict[str, Any],
 ) -> None:
     name = new_id()
     # The database has lost our claim, and the lease of the peer that has claimed the other one.
