@@ -30,6 +30,7 @@ from consumer.journal import (
 )
 from consumer.journal.claims import takeover_rule, verdict
 from consumer.journal.claims.claiming import first_row
+from consumer.journal.losses import told_rule
 from consumer.loop import mapping, told_runs, writing
 from consumer.loop.in_flight import InFlight
 from consumer.loop.order import key_queues
@@ -266,6 +267,14 @@ def _as_if_sent_first(request_id: str, known: Status, deadline_at: int | None) -
     return _next_envelope(request_id, known, deadline_at)._replace(first=None)
 
 
+_catch_up_with = told_rule.catch_up_with
+
+
+def _one_above(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False) -> ToldRun | None:
+    told = _catch_up_with(one, row, owner_is_gone=owner_is_gone)
+    return None if told is None else told._replace(generation=told.generation + 1)
+
+
 def _told_without_time(one: Delivery) -> dict[str, str]:
     return {}
 
@@ -413,6 +422,14 @@ PLANTED_IN = (
         ),
         702931,
         "another payload never runs",
+    ),
+    (
+        Planted(
+            "an end that was told stands as that of a later run",
+            ((database, "catch_up_with", _one_above),),
+        ),
+        2400541,
+        "what has ended stays",
     ),
     (TOLD_WITHOUT_TIME, 747248, "no wrong outcome"),
 )

@@ -305,7 +305,7 @@ def test_an_older_due_set_has_lost_those_that_came_since(world: World, was_due: 
 def _is_read_again_when_pruned(world: World, **end: Any) -> Row:
     """Write the doubt about a request that the journal had ended so, and has pruned."""
     world.bank.charges["r0"] = 1
-    pruned = {"generation": 2, "owner": "w0.0", "result": "null"} | end
+    pruned: dict[str, Any] = {"generation": 2, "owner": "w0.0", "result": "null"} | end
     topic = pruned.pop("topic", MINE)
     ended = _write(world, "r0", topic, JournalState.SUCCEEDED, **pruned)
     world.database.rows.pop("r0")

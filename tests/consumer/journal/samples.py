@@ -69,14 +69,12 @@ def takeover(
     in_doubt: str | None = None,
     *,
     error: str | None = None,
-    topic: str = "payments",
-    sha: str = SHA,
 ) -> Takeover:
     """Return a takeover of a run of the request of `claim`."""
     return Takeover(
         request_id=request_id,
-        topic=topic,
-        payload_sha256=sha,
+        topic="payments",
+        payload_sha256=SHA,
         generation=generation,
         kind=kind,
         because=because,

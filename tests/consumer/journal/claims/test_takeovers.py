@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from consumer.journal import (
@@ -155,19 +157,19 @@ def test_a_living_owner_keeps_its_claim_and_a_dead_one_does_not(
 
 
 @pytest.mark.parametrize("kind", KIND)
-@pytest.mark.parametrize("ours", [{"sha": OTHER_SHA}, {"topic": "refunds"}])
+@pytest.mark.parametrize("ours", [{"payload_sha256": OTHER_SHA}, {"topic": "refunds"}])
 def test_a_run_whose_claim_is_lost_does_not_go_on_as_another_request_of_its_id(
     journal: Journal,
     open_journal: OpenJournal,
     database: Database,
     kind: TakeoverKind,
-    ours: dict[str, str],
+    ours: dict[str, Any],
 ) -> None:
     name = new_id()
     # The database has lost our claim, and the lease of the peer that has claimed the other one.
     open_journal("peer").apply(Work(claims=[claim(name)]))
     before = database.query("SELECT * FROM onceward_request")
-    wish = takeover(name, kind=kind, **ours)
+    wish = takeover(name, kind=kind)._replace(**ours)
     result = journal.apply(Work(takeovers=[wish]), held=[(name, 1)]).takeovers[name, 1]
     assert result.kind is RESULT.STALE
     assert database.query("SELECT * FROM onceward_request") == before
