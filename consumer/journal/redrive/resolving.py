@@ -70,7 +70,7 @@ class PersonDecisions(ActingJournal):
         }
         if "\0" in (result or "") + (code or ""):
             raise DataRefused("NUL in text")
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             rows, _ = read_rows(connection, self._group, [request_id], lock=True)
             row = rows.get(request_id)
             if row is None or row.state != JournalState.IN_DOUBT:
@@ -107,7 +107,8 @@ class PersonDecisions(ActingJournal):
         ids = {one.request_id for one in wanted}
         outcomes: list[Redrivable | None] = []
         new_actions: dict[str, NewAction] = {}
-        with self._session.transaction() as connection:
+        begun = self._session.transaction if is_trial else self._session.deed
+        with begun() as connection:
             rows, now = read_rows(connection, self._group, ids, lock=True)
             actions = locked_actions_of(connection, self._group, ids, rows)
             for one in wanted:
@@ -133,7 +134,7 @@ class PersonDecisions(ActingJournal):
         Args:
             is_beside: those of failures in another system, whatever has happened in this group.
         """
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             rows, _ = read_rows(connection, self._group, request_ids, lock=True)
             actions = locked_actions_of(connection, self._group, request_ids, rows)
             found = {
@@ -154,7 +155,7 @@ class PersonDecisions(ActingJournal):
 
     def look(self, request_id: str, *, by: str) -> None:
         """Note that a person looks at the value and headers of a request."""
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             rows, _ = read_rows(connection, self._group, [request_id])
             generation = rows[request_id].generation if request_id in rows else None
             new_action = NewAction(request_id, generation, None)
