@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from consumer.journal.actions import ActionKind, NewAction, lock_unknown, note
 from consumer.journal.claims.finishing import mark_published
@@ -111,9 +111,18 @@ class Redrives(ActingJournal):
             self._note(connection, stands.redrive_id, ActionKind.RESUME, by=by, reason=reason)
             return True
 
-    def cancel(self, redrive_id: str, *, by: str, reason: str | None) -> bool:
-        """Cancel a redrive that runs, wherever it does; say whether there was one."""
-        running = (*self.named(redrive_id), redrive.c.state == RUNNING)
+    def cancel(
+        self, redrive_id: str, *, by: str, reason: str | None, seen: str | None = None
+    ) -> bool:
+        """Cancel a redrive that runs, wherever it does; say whether there was one.
+
+        Args:
+            seen: the process that is meant, empty for none: not another that has gone on with it
+                since. None: whichever it is.
+        """
+        running = [*self.named(redrive_id), redrive.c.state == RUNNING]
+        if seen is not None:
+            running.append(or_(redrive.c.owner.is_(None), redrive.c.owner == seen))
         with self._session.deed() as connection:
             cancelled = update(redrive).where(*running).values(state=CANCELLED)
             if connection.execute(cancelled).rowcount != 1:
@@ -121,10 +130,14 @@ class Redrives(ActingJournal):
             self._note(connection, redrive_id, ActionKind.CANCEL, by=by, reason=reason)
             return True
 
-    def note_pause(self, redrive_id: str, *, by: str, reason: str) -> None:
-        """Record that a person lets a redrive stop, before it does."""
+    def note_pause(self, redrive_id: str, *, by: str, reason: str, seen: str) -> bool:
+        """Record that a person lets a redrive stop, before it does; see `cancel`."""
+        meant = (*self.named(redrive_id), redrive.c.owner == seen)
         with self._session.deed() as connection:
+            if connection.execute(select(redrive.c.owner).where(*meant)).one_or_none() is None:
+                return False
             self._note(connection, redrive_id, ActionKind.PAUSE, by=by, reason=reason)
+            return True
 
     def named(self, redrive_id: str) -> tuple[ColumnElement[bool], ...]:
         """Return the conditions that a row is that of a redrive."""

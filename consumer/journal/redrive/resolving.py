@@ -127,20 +127,27 @@ class PersonDecisions(ActingJournal):
         return outcomes
 
     def undo_discard(
-        self, request_ids: Collection[str], *, by: str, reason: str, is_beside: bool = False
+        self,
+        request_ids: Collection[str],
+        *,
+        by: str,
+        reason: str,
+        is_beside: bool = False,
+        seen: str | None = None,
     ) -> dict[str, DiscardVerdict]:
         """Undo discards, as long as nothing else has happened to their requests.
 
         Args:
             is_beside: those of failures in another system, whatever has happened in this group.
+            seen: the stamp of the discard that is meant; None: whichever stands.
         """
         with self._session.deed() as connection:
             rows, _ = read_rows(connection, self._group, request_ids, lock=True)
             actions = locked_actions_of(connection, self._group, request_ids, rows)
             found = {
-                name: can_be_undone_beside(actions.get(name, ()))
+                name: can_be_undone_beside(actions.get(name, ()), seen=seen)
                 if is_beside
-                else can_be_undone(actions.get(name, ()), rows.get(name))
+                else can_be_undone(actions.get(name, ()), rows.get(name), seen=seen)
                 for name in request_ids
             }
             new_actions = [

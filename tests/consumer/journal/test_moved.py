@@ -68,7 +68,7 @@ REDRIVEN: dict[str, Callable[[RedriveWork], object]] = {
     "begin": begun,
     "take": taken,
     "cancel": lambda work: work.cancel("mine", **BY),
-    "pause": lambda work: work.note_pause("mine", **BY),
+    "pause": lambda work: work.note_pause("mine", **BY, seen="me"),
     "reopen": reopened,
     "close again": closed_again,
     "leave": lambda work: work.leave("mine", is_done=True),
