@@ -193,6 +193,17 @@ class Status:
     claimed_at: int | None = None
     voids: int | None = None
 
+    @property
+    def first_place(self) -> FirstPlace | None:
+        """Where the first record of the request lies, which a resend repeats.
+
+        None where no worker has read it, as far as Redis knows. Where the status does not say so,
+        it is the record that was read last.
+        """
+        if self.topic is None or self.partition is None or self.offset is None:
+            return self.first
+        return self.first or FirstPlace(self.topic, self.partition, self.offset)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the status for a caller, ready for JSON: without workers, offsets and hashes.
 

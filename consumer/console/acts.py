@@ -38,6 +38,7 @@ from consumer.console.previews import (
     DISCARD,
     REDRIVE,
     ConfirmedPreview,
+    Preview,
     Previews,
     asks_all_the_same,
     change_since,
@@ -48,7 +49,7 @@ from consumer.console.redrives import BackgroundRedrives
 from consumer.console.sources import source_of
 from consumer.console.value_edits import ValueEdits, note_look
 from consumer.dlq.dates import moment
-from consumer.dlq.discard_command import UNDONE_WORDS, discard_letters, undo_discard
+from consumer.dlq.discard_command import discard_letters, undo_discard, undone_words
 from consumer.dlq.filter import LetterFilter
 from consumer.dlq.options import LetterOptions
 from consumer.dlq.redrive.loop import RedrivePace
@@ -159,7 +160,7 @@ class ConsoleActs:
         with self._once_more if confirmed.plan.sends_again else nullcontext():
             if confirmed.plan.sends_again:
                 self._require_no_other()
-            again = self._changed(request, form, confirmed)
+            again, _ = self._changed(request, form, confirmed)
             return again or self._pages.begun(lambda pace: work(pace=pace), rate)
 
     def _resume_redrive(self, request: Request, form: Form, by: str) -> Response:
@@ -179,7 +180,8 @@ class ConsoleActs:
         if not self._redrives.is_at_work(redrive_id):
             raise HTTPException(409, f"redrive {redrive_id} is not at work in this console")
         with closing(redrives_of(self._settings)) as rows:
-            rows.note_pause(redrive_id, by=by, reason=reason)
+            if not rows.note_pause(redrive_id, by=by, reason=reason, seen=_process_of(form)):
+                raise HTTPException(409, _gone_on(redrive_id))
         self._redrives.pause(redrive_id)
         return to_redrive(redrive_id)
 
@@ -187,8 +189,11 @@ class ConsoleActs:
         redrive_id, reason = redrive_of(form), reason_of(form)
         with closing(redrives_of(self._settings)) as rows:
             rows.journal_id()
-            if not rows.cancel(redrive_id, by=by, reason=reason):
-                raise HTTPException(409, f"redrive {redrive_id} does not run any more")
+            if not rows.cancel(redrive_id, by=by, reason=reason, seen=_process_of(form)):
+                stands = rows.find(redrive_id)
+                is_over = stands is None or stands.state != RUNNING
+                over = f"redrive {redrive_id} does not run any more"
+                raise HTTPException(409, over if is_over else _gone_on(redrive_id))
         # One of this console need not wait until its rate allows the next letter.
         self._redrives.pause(redrive_id)
         return to_redrive(redrive_id)
@@ -196,7 +201,7 @@ class ConsoleActs:
     def _discard(self, request: Request, form: Form, by: str) -> Response:
         reason = reason_of(form)
         confirmed = confirmed_of(self._previews, form, DISCARD)
-        again = self._changed(request, form, confirmed)
+        again, now = self._changed(request, form, confirmed)
         if again is not None:
             return again
         plan = confirmed.plan
@@ -209,6 +214,7 @@ class ConsoleActs:
             pace=RedrivePace(),
             takes_sent=plan.sends_again,
             within=confirmed.spans,
+            known=now.known,
         )
         if not done.taken:
             raise HTTPException(409, "somebody was quicker: none of these can be discarded now")
@@ -220,11 +226,15 @@ class ConsoleActs:
     def _undo_discard(self, request: Request, form: Form, by: str) -> Response:
         request_id, reason = request_of(form), reason_of(form)
         dlq = source_of(self._settings.console, form)
+        seen = form.get("seen")
+        if seen is None:
+            raise HTTPException(400, OLD_FORM)
+        settings, is_theirs = self._settings, "theirs" in form
         found = undo_discard(
-            self._settings, [request_id], by=by, because=reason, is_theirs="theirs" in form
+            settings, [request_id], by=by, because=reason, is_theirs=is_theirs, seen=seen
         )[request_id]
         if found is not DiscardVerdict.UNDONE:
-            raise HTTPException(409, f"{request_id}: {UNDONE_WORDS[found]}")
+            raise HTTPException(409, undone_words(settings, request_id, found, seen=seen))
         return _to_request(request_id, dlq)
 
     def _resume_topic(self, request: Request, form: Form, by: str) -> Response:
@@ -247,8 +257,8 @@ class ConsoleActs:
 
     def _changed(
         self, request: Request, form: Form, confirmed: ConfirmedPreview
-    ) -> Response | None:
-        """Return the preview anew where it differs from the one that its person has confirmed.
+    ) -> tuple[Response | None, Preview]:
+        """Return the preview of now, with its page where it differs from the confirmed one.
 
         Between this look and the action a letter may still change: the journal judges each once
         more, in the transaction that takes it.
@@ -256,7 +266,9 @@ class ConsoleActs:
         kind, plan = confirmed.kind, confirmed.plan
         now = self._previews.of(kind, plan, within=confirmed.spans)
         said = change_since(confirmed, now, said=form.keys())
-        return self._pages.chosen(request, kind, None, now, said=said, status=409) if said else None
+        if not said:
+            return None, now
+        return self._pages.chosen(request, kind, None, now, said=said, status=409), now
 
     def _require_no_other(self) -> None:
         """Return when no redrive at work sends letters once more that were sent before.
@@ -280,6 +292,17 @@ class ConsoleActs:
             return ""
         last = found[-1]
         return f": {last.by} has resolved it at {moment(last.at)} ({last.reason})"
+
+
+def _process_of(form: Form) -> str:
+    """Return the process that the person has seen at a redrive; empty for none."""
+    if "process" not in form:
+        raise HTTPException(400, OLD_FORM)
+    return form["process"]
+
+
+def _gone_on(redrive_id: str) -> str:
+    return f"somebody has gone on with redrive {redrive_id} since you looked: look again"
 
 
 def _to_request(request_id: str, dlq: str = "") -> Response:

@@ -94,7 +94,8 @@ def app(
     """
     templates = Templates(settings.kafka.group, file)
     entrance = Entrance(settings.console)
-    guard = PageGuard(entrance, templates, LiveStreams(ending or asyncio.Event()))
+    streams = LiveStreams(ending or asyncio.Event())
+    guard = PageGuard(entrance, templates, streams)
     pages = ConsolePages(settings, templates, file=file)
     redrives, previews = BackgroundRedrives(), Previews(settings)
     redrive_pages = RedrivePages(settings, templates, redrives=redrives, previews=previews)
@@ -114,6 +115,7 @@ def app(
             idle = asyncio.create_task(_close_idle())
             yield
             idle.cancel()
+            streams.close()
             pages.close()
             redrives.close()
 

@@ -67,24 +67,38 @@ class SharedReading(Generic[T]):
         self._reader = reader
         self._lock = threading.Lock()
         self._last: Future[T] | None = None
-        self._begun_at_s = 0.0
+        self._ended_at_s = 0.0
 
     def of(self, *, within_s: float) -> T:
         """Return the reader's fact, or raise as it raises.
 
         Args:
-            within_s: take a reading that another thread has begun so short a time ago; 0 for none.
+            within_s: take a reading of another thread that has not ended, or so short a time ago:
+                a server that is slow is not asked once more meanwhile; 0 for one of its own.
         """
         with self._lock:
-            now_s = monotonic_s()
-            taken = self._last if now_s - self._begun_at_s < within_s else None
+            taken = self._last if within_s and self._is_new(within_s) else None
             if taken is None:
                 own: Future[T] = Future()
-                self._last, self._begun_at_s = own, now_s
+                self._last = own
         if taken is not None:
             return taken.result()
         try:
-            own.set_result(self._reader())
+            read = self._reader()
         except BaseException as error:  # whoever waits for it hears it, too
+            self._end(own)
             own.set_exception(error)
+        else:
+            self._end(own)
+            own.set_result(read)
         return own.result()
+
+    def _is_new(self, within_s: float) -> bool:
+        if self._last is None:
+            return False
+        return not self._last.done() or monotonic_s() - self._ended_at_s < within_s
+
+    def _end(self, own: Future[T]) -> None:
+        with self._lock:
+            if self._last is own:
+                self._ended_at_s = monotonic_s()

@@ -2,7 +2,8 @@
 
 A stream is a look again and again, with the same rules: each time the person is recognised anew.
 Whoever may not look any more hears that the stream is over. All streams look at the same moments,
-so that pages can share a reading.
+so that pages can share a reading. They look in `THREADS` threads of their own: where a server is
+slow, they wait for each other, and a page that a person opens for none of them.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,6 +26,7 @@ EVENTS = "text/event-stream"
 EVERY_S = 3.0
 # Each reads once in `EVERY_S`, and holds a connection.
 MOST_STREAMS = 50
+THREADS = 8
 HEADERS = {"Content-Type": f"{EVENTS}; charset=utf-8", "X-Accel-Buffering": "no"}
 
 ContentReader = Callable[[], "str | None"]
@@ -45,6 +47,7 @@ class LiveStreams:
     def __init__(self, ending: asyncio.Event) -> None:
         self._ending = ending
         self._open = 0
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-streams")
 
     def of(self, look: ContentReader) -> Response:
         """Return the stream of a page.
@@ -62,12 +65,17 @@ class LiveStreams:
             )
         return _PageStream(self._parts(look))
 
+    def close(self) -> None:
+        """Begin no further look; do not wait for those at work."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
     async def _parts(self, look: ContentReader) -> AsyncGenerator[bytes]:
         self._open += 1
         try:
             # A browser asks again by itself where only the process has ended.
             while not await self._ends_within(_until_next_s(monotonic_s())):
-                part = await run_in_threadpool(_part, look)
+                loop = asyncio.get_running_loop()
+                part = await loop.run_in_executor(self._threads, _part, look)
                 if part is None:
                     yield b"event: over\ndata:\n\n"
                     return

@@ -24,7 +24,6 @@ from consumer.console.sources import all_of, source_of
 from consumer.dlq.dates import moment_ms
 from consumer.dlq.decoded import decoded, header_text
 from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
-from consumer.dlq.letter_state import LetterState
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
@@ -32,7 +31,6 @@ from consumer.dlq.timeline import timeline_of
 from consumer.dlq.timeline_words import event_words, holder_words
 from consumer.journal.pauses import Pauses
 from consumer.journal.records import JournalState
-from consumer.journal.redrive.redrive_rule import is_discarded
 from consumer.journal.searching import FoundRequests, JournalSearch, RequestQuery
 from consumer.journal.topic_load import LoadsFound, TopicLoads
 from consumer.ops.outbox_counts import outbox_counts
@@ -174,7 +172,7 @@ class ConsolePages:
             holder=holder_words(report.holder),
             commands=next_commands(report, config=self._file),
             asks=asks,
-            is_discarded=_is_discarded(report),
+            discard=report.discard_of_letter,
             payload=_payload(report) if record is not None else None,
             letters_below=list(reversed(report.letters)),
         )
@@ -182,8 +180,9 @@ class ConsolePages:
     def doubts(self, request: Request) -> Response:
         """Show the open doubts, the newest first."""
         found = doubts_of(self._settings, OWN, limit=LISTED)
-        names = [one.request_id for one in found.newest]
-        commands = {one: resolve_commands(one, config=self._file) for one in names}
+        commands = {
+            one.request_id: resolve_commands(one, config=self._file) for one in found.newest
+        }
         return self._page(request, "doubts", page="doubts", found=found, commands=commands)
 
     def topics(self, request: Request) -> Response:
@@ -297,13 +296,6 @@ _ASKED = ("id", "key", "topic", "state", "code", "since", "until")
 def _stands(report: RequestReport) -> State | None:
     row = None if report.row is None else report.row.state
     return state_diagram.standing(row, None if report.status is None else report.status.state)
-
-
-def _is_discarded(report: RequestReport) -> bool:
-    """Whether a discard can be undone: that of its letter, where that is of another system."""
-    if report.is_theirs:
-        return report.state is LetterState.DISCARDED
-    return is_discarded(report.actions, report.row)
 
 
 def _payload(report: RequestReport) -> dict[str, Any]:

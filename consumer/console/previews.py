@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -26,6 +26,7 @@ from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import rehearse
 from consumer.dlq.redrive.risks import RedriveRisks
 from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.redrive_rule import RedriveCandidate
 from feedback.errors import SettingsError
 from feedback.kafka.scan import OffsetSpan, OffsetSpans
 from feedback.settings.settings import Settings
@@ -47,6 +48,7 @@ class Preview:
         later: the later requests of the same keys that have succeeded or may succeed.
         marks: of the letters that it would take; see `mark_of`.
         risks: those of them that may run twice.
+        known: of a discard by ids: the failures that the journal has.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class Preview:
     later: SucceededLater = NOTHING_LATER
     marks: int = 0
     risks: RedriveRisks = field(default_factory=RedriveRisks)
+    known: Sequence[RedriveCandidate] = ()
 
     @property
     def given(self) -> LetterOptions:
@@ -135,6 +138,7 @@ class Previews:
             counts, count, spans = found.counts, found.counts.get(SENT, 0), found.seen
             first, later, marks = found.first, found.later or NOTHING_LATER, found.marks
             risks, plan = found.risks, replace(plan, looked_at=found.looked_at)
+            known: Sequence[RedriveCandidate] = ()
         else:
             given = LetterOptions(plan.filter, plan.topics, plan.dlqs)
             trial = discard_letters(
@@ -149,9 +153,10 @@ class Previews:
             )
             counts, count, spans = dict(trial.counts), trial.taken, trial.seen
             first, later, marks, risks = [], NOTHING_LATER, trial.marks, RedriveRisks()
+            known = trial.known
         is_theirs = bool(plan.dlqs) and kind != DISCARD
         left = left_in_words(refusal_counts(counts), is_theirs=is_theirs)
-        return Preview(kind, plan, count, spans or {}, left, first, later, marks, risks)
+        return Preview(kind, plan, count, spans or {}, left, first, later, marks, risks, known)
 
     def sealed(self, preview: Preview) -> str:
         """Return a preview as the text that a form carries."""

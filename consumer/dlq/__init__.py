@@ -25,6 +25,7 @@ may use them. `show_page` is the terminal's, which begins with `timeline_page`.
 Acting: `redrive` sends letters back, `unfinished` names redrives that were cut off; `list_hints`
 says first where later requests of the same key have succeeded. `discard_command` closes cases;
 `resolve_command` ends doubts, and starts the registry of `consumer/features/waits/registry`.
+`since_words` says what people have done since an act that somebody has seen.
 
 Decisions, and their cost. A letter in Kafka never changes, so the state of its request is asked of
 the journal each time: a list of 100,000 letters takes 100 queries of 1,000 ids. Memory does not

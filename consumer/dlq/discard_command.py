@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -31,6 +31,7 @@ from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.progress import NO_LETTER, refusal_counts
 from consumer.dlq.redrive.record import candidate_of, mark_of
 from consumer.dlq.resolve_command import opened_decisions
+from consumer.dlq.since_words import since_words
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.lookup import Lookup
 from consumer.journal.redrive.redrive_rule import (
@@ -62,6 +63,7 @@ class DiscardPass:
         is_cut: whether a signal ended it early.
         seen: the spans of the letters that were looked at; None: only the journal was.
         marks: the sum of `mark_of` of those that were taken.
+        known: of those that were named by their ids, the failures that the journal has.
     """
 
     counts: Mapping[str, int]
@@ -69,6 +71,7 @@ class DiscardPass:
     is_cut: bool
     seen: OffsetSpans | None
     marks: int = 0
+    known: Sequence[RedriveCandidate] = ()
 
     @property
     def taken(self) -> int:
@@ -83,6 +86,7 @@ class DiscardPass:
 @reason_option("--because", help="Why nothing is done about it; recorded.")
 @click.option("--dry-run", is_flag=True, help="Count the failures; change nothing.")
 @click.option("--undo", is_flag=True, help="Take the discard of these ids back.")
+@click.option("--seen", help="With --undo: only the discard that `show` has named so.")
 @click.option(
     "--again",
     is_flag=True,
@@ -99,6 +103,7 @@ def discard(
     because: str,
     dry_run: bool,
     undo: bool,
+    seen: str | None,
     again: bool,
     by: str,
     yes: bool,
@@ -107,7 +112,8 @@ def discard(
 
     The requests stay FAILED and their letters stay where they are, but none is sent back any more.
     A request that the journal does not know needs a letter. More than one are counted first, and
-    discarded when you say yes. --undo takes it back, as long as nothing else has happened to them.
+    discarded when you say yes. --undo takes it back, as long as nothing else has happened to them;
+    with --seen only the discard that you have looked at, and none that came since.
     A letter of another system (--dlq) is discarded for itself, whatever this group has done with
     the same record; --undo --dlq takes that back.
 
@@ -121,15 +127,22 @@ def discard(
     named = given_with(given, request_ids)
     # The topic alone names no discard.
     require_some(replace(named, dlqs=frozenset()) if undo else named, everything=everything)
+    if seen is not None and not (undo and len(named.filter.ids) == 1):
+        raise click.UsageError("--seen is of the discard of one request: give --undo and one id")
     settings = settings_of(config)
     if undo:
         undone = undo_discard(
-            settings, named.filter.ids, by=by, because=because, is_theirs=bool(named.dlqs)
+            settings,
+            named.filter.ids,
+            by=by,
+            because=because,
+            is_theirs=bool(named.dlqs),
+            seen=seen,
         )
         say_source(settings, as_json=as_json)
-        return _print_undone(settings, undone, as_json=as_json, config=config)
+        return _print_undone(settings, undone, as_json=as_json, config=config, seen=seen)
 
-    def discarding(*, is_trial: bool = False, within: OffsetSpans | None = None) -> DiscardPass:
+    def discarding(*, is_trial: bool = False, seen: DiscardPass | None = None) -> DiscardPass:
         with progress_bar("discarding") as advance, stopping_at_signals() as stopping:
             return discard_letters(
                 settings,
@@ -139,10 +152,12 @@ def discard(
                 takes_sent=again,
                 pace=RedrivePace(stopping=stopping, on_progress=advance),
                 is_trial=is_trial,
-                within=within,
+                # What fails after the question is none of its answer.
+                within=None if seen is None else seen.seen,
+                known=None if seen is None else seen.known,
             )
 
-    within = None
+    trial = None
     if dry_run or not (yes or named.is_one_id):
         trial = discarding(is_trial=True)
         if dry_run or not trial.taken or trial.is_cut:
@@ -150,8 +165,7 @@ def discard(
             return _print_discarded(trial, as_json=as_json, is_trial=True)
         say_source(settings)
         require_yes(f"discard {trial.taken:,} failures ({named.words()})?")
-        within = trial.seen  # what fails after the question is none of its answer
-    done = discarding(within=within)
+    done = discarding(seen=trial)
     say_source(settings, as_json=as_json)
     return _print_discarded(done, as_json=as_json)
 
@@ -166,6 +180,7 @@ def discard_letters(
     takes_sent: bool = False,
     is_trial: bool = False,
     within: OffsetSpans | None = None,
+    known: Sequence[RedriveCandidate] | None = None,
 ) -> DiscardPass:
     """Discard the chosen failures, page by page.
 
@@ -175,6 +190,7 @@ def discard_letters(
         takes_sent: see `PersonDecisions.discard`.
         is_trial: count them, and change nothing.
         within: only letters in these spans: those that a person was asked about.
+        known: likewise, of those that are named by their ids, the failures that the journal had.
     """
     ids = named.filter.ids
     only_ids = named.filter == LetterFilter(ids=ids) and not named.dlqs and bool(ids)
@@ -184,9 +200,10 @@ def discard_letters(
     with ExitStack() as stack:
         decisions, _ = opened_decisions(settings, stack)
         taken = stack.enter_context(SeenNames())
-        known = _known(settings, ids) if only_ids else []
+        if known is None:
+            known = _known(settings, ids) if only_ids else []
         left = ids - {one.request_id for one in known}
-        pages: Iterable[list[RedriveCandidate]] = [known]
+        pages: Iterable[Sequence[RedriveCandidate]] = [known]
         if not only_ids or left:
             rest = replace(named, filter=replace(named.filter, ids=left))
             within, letters = stack.enter_context(_chosen(settings, rest, within, pace))
@@ -209,24 +226,49 @@ def discard_letters(
         is_cut = pace.stopping.is_set()
     if not is_cut:
         told = dict.fromkeys(sorted(ids), NO_LETTER) | told
-    return DiscardPass(counts, told, is_cut, within, marks)
+    return DiscardPass(counts, told, is_cut, within, marks, known)
 
 
 def undo_discard(
-    settings: Settings, ids: Collection[str], *, by: str, because: str, is_theirs: bool = False
+    settings: Settings,
+    ids: Collection[str],
+    *,
+    by: str,
+    because: str,
+    is_theirs: bool = False,
+    seen: str | None = None,
 ) -> dict[str, DiscardVerdict]:
     """Take the discards of requests back; return the result of each.
 
     Args:
         is_theirs: those of letters of other systems.
+        seen: the stamp of the discard that is meant; None: whichever stands.
     """
     with ExitStack() as stack:
         decisions, _ = opened_decisions(settings, stack)
-        return decisions.undo_discard(sorted(ids), by=by, reason=because, is_beside=is_theirs)
+        return decisions.undo_discard(
+            sorted(ids), by=by, reason=because, is_beside=is_theirs, seen=seen
+        )
+
+
+def undone_words(
+    settings: Settings, request_id: str, found: DiscardVerdict, *, seen: str | None
+) -> str:
+    """Return the result of an undo in words; with what was done since the discard that was seen."""
+    words, since = UNDONE_WORDS[found], ""
+    if seen is not None and found is not DiscardVerdict.UNDONE:
+        with Lookup.from_settings(settings) as lookup:
+            since = since_words(lookup.actions([request_id]).get(request_id, ()), seen)
+    return f"{request_id}: {words}{since and f'; since then {since}'}"
 
 
 def _print_undone(
-    settings: Settings, found: Mapping[str, DiscardVerdict], *, as_json: bool, config: str | None
+    settings: Settings,
+    found: Mapping[str, DiscardVerdict],
+    *,
+    as_json: bool,
+    config: str | None,
+    seen: str | None,
 ) -> int:
     """Print the results and return the command's exit code."""
     replaced = [name for name, what in found.items() if what is DiscardVerdict.REPLACED]
@@ -241,7 +283,7 @@ def _print_undone(
         click.echo(json.dumps({"requests": results, "unfinished_redrives": unfinished}))
     else:
         for name, what in found.items():
-            click.echo(f"{printable(name)}: {UNDONE_WORDS[what]}")
+            click.echo(printable(undone_words(settings, name, what, seen=seen)))
         for line in unfinished_lines(redrives, config=config):
             click.echo(line)
     is_bad = any(what is not DiscardVerdict.UNDONE for what in found.values())
@@ -251,6 +293,7 @@ def _print_undone(
 UNDONE_WORDS = {
     DiscardVerdict.UNDONE: "it is open again",
     DiscardVerdict.NOT_DISCARDED: "it is not discarded, or something has happened to it since",
+    DiscardVerdict.ANOTHER: "the discard that you saw is not the one that stands now",
     DiscardVerdict.REPLACED: "a new request with other values takes its place",
 }
 
@@ -310,4 +353,6 @@ def _print_discarded(done: DiscardPass, *, as_json: bool, is_trial: bool = False
 
 
 COMMANDS = (discard,)
-_OF_UNDOING = ("REQUEST_IDS", "--id", "--dlq", "--config", "--json", "--by", "--because", "--yes")
+_OF_UNDOING = (
+    *("REQUEST_IDS", "--id", "--dlq", "--seen", "--config", "--json", "--by", "--because", "--yes"),
+)

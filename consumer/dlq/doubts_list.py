@@ -134,7 +134,7 @@ def doubt_lines(found: DoubtsFound, *, config: str | None) -> Iterator[str]:
         yield printable("  ".join(one for one in words if one))
         if row.message:
             yield "    " + printable(row.message[:MESSAGE_LIMIT])
-        for command in resolve_commands(row.request_id, config=config):
+        for command in resolve_commands(row, config=config):
             yield "    " + printable(command)
 
 
@@ -153,18 +153,20 @@ def doubt_json(row: Row, *, config: str | None) -> dict[str, Any]:
         "state": LetterState.IN_DOUBT.value,
         **failure_json(as_letter(row).failure),
         **bytes_json("key", row.message_key),
-        "resolve": resolve_commands(row.request_id, config=config),
+        "resolve": resolve_commands(row, config=config),
     }
 
 
-def resolve_commands(request_id: str, *, config: str | None) -> list[str]:
+def resolve_commands(row: Row, *, config: str | None) -> list[str]:
     """Return the two commands that end a doubt, as a shell takes them.
 
-    They lack the reason, without which they are refused: pasting one alone decides nothing.
+    They name the run, so that none ends the doubt of a later one. They lack the reason, without
+    which they are refused: pasting one alone decides nothing.
     """
     file = () if config is None else ("--config", config)
     words = ("onceward-dlq", "resolve", *file)
-    return [pasted((*words, how, "--because", ""), request_id) for how in _HOW]
+    of = ("--run", str(row.generation), "--because", "")
+    return [pasted((*words, how, *of), row.request_id) for how in _HOW]
 
 
 def as_letter(row: Row) -> Letter:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.report import RequestReport
 from consumer.dlq.unfinished import resume_command, unfinished_words
+from consumer.journal.actions import Action
 from consumer.journal.records import JournalState
 from consumer.journal.redrive.redrive_rule import Redrivable
 from consumer.journal.redrive.reopening import UnfinishedRedrive
@@ -67,7 +68,7 @@ class _Commands:
         """Yield those that let its topic go on."""
         pause = self._report.pause
         if pause is not None and not self._report.has_ended and _TOPIC.fullmatch(pause.topic):
-            words = ("onceward-worker", "resume", *self._config)
+            words = ("onceward-worker", "resume", "--since", str(pause.since), *self._config)
             yield NextCommand(pasted(words, pause.topic), "its topic is paused: let it go on")
 
     def of_theirs(self) -> Iterator[NextCommand]:
@@ -75,7 +76,8 @@ class _Commands:
         if self._report.ours is None:
             return
         if self._report.state is LetterState.DISCARDED:
-            words = ("discard", "--undo", *self._dlqs, *_BECAUSE)
+            seen = _seen(self._report.discard_of_letter)
+            words = ("discard", "--undo", *self._dlqs, *seen, *_BECAUSE)
             yield self._dlq("open the case of the other system's letter again: say why", *words)
         elif self._report.is_open_here:
             yield self._dlq("close this group's own failure first: say why", "discard", *_BECAUSE)
@@ -106,8 +108,10 @@ class _Commands:
 
     def _of_doubt(self) -> Iterator[NextCommand]:
         how = "say between the quotes how you know"
-        yield self._dlq(f"its effect happened: {how}", "resolve", "--succeeded", *_BECAUSE)
-        yield self._dlq(f"its effect did not happen: {how}", "resolve", "--failed", *_BECAUSE)
+        assert self._report.row is not None
+        of = ("--run", str(self._report.row.generation), *_BECAUSE)
+        yield self._dlq(f"its effect happened: {how}", "resolve", "--succeeded", *of)
+        yield self._dlq(f"its effect did not happen: {how}", "resolve", "--failed", *of)
 
     def _of_unsent(self, redrive: UnfinishedRedrive) -> Iterator[NextCommand]:
         yield NextCommand(
@@ -129,7 +133,8 @@ class _Commands:
             yield self._dlq("send it back once more", "redrive", *dlqs, "--max-redrives", most)
         elif verdict is Redrivable.DISCARDED and not self._is_closed_here_alone:
             whose = "its" if self._report.ours is None else "this group's"
-            yield self._dlq(f"open {whose} case again: say why", "discard", "--undo", *_BECAUSE)
+            words = ("discard", "--undo", *_seen(self._report.discard), *_BECAUSE)
+            yield self._dlq(f"open {whose} case again: say why", *words)
         elif verdict is Redrivable.ON_ITS_WAY:
             yield self._client("its outcome, as soon as there is one", "wait")
         is_closable = verdict in _CLOSABLE or self._is_closed_here_alone
@@ -166,6 +171,11 @@ class _Commands:
 
     def _alone(self, *words: str) -> str:
         return shlex.join((*words, *self._config))
+
+
+def _seen(discard: Action | None) -> tuple[str, ...]:
+    """Return the option by which no discard of later is undone."""
+    return () if discard is None else ("--seen", discard.stamp)
 
 
 _OPEN = tuple(state for state in State if state not in FINAL and state is not State.UNKNOWN)

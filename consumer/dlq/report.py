@@ -12,8 +12,8 @@ from consumer.journal.actions import Action
 from consumer.journal.lookup import LeaseRow, PastRun
 from consumer.journal.pauses import PauseRow
 from consumer.journal.records import DISOWNED, JournalState, Row
-from consumer.journal.redrive.other_system import has_open_failure
-from consumer.journal.redrive.redrive_rule import Redrivable
+from consumer.journal.redrive.other_system import discard_beside, has_open_failure
+from consumer.journal.redrive.redrive_rule import Redrivable, standing_discard
 from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.records.stored_payload import StoredPayload
 from feedback.status import FINAL, State
@@ -170,6 +170,19 @@ class RequestReport:
     def is_open_here(self) -> bool:
         """Whether this group has failed, and nobody has closed that."""
         return has_open_failure(self.row, self.actions)
+
+    @property
+    def discard(self) -> Action | None:
+        """The discard by which the case of this group's failure is closed."""
+        return standing_discard(self.actions, self.row)
+
+    @property
+    def discard_of_letter(self) -> Action | None:
+        """The discard by which the case of its last letter is closed."""
+        if not self.is_theirs:
+            return self.discard
+        is_closed = self.state is LetterState.DISCARDED
+        return discard_beside(self.actions) if is_closed else None
 
     @property
     def is_on_its_way(self) -> bool:

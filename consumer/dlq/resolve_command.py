@@ -96,6 +96,7 @@ _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 @click.option("--failed", is_flag=True, help="Its effect did not happen.")
 @click.option("--result", help="JSON: its client gets it, as if the handler had returned it.")
 @click.option("--code", help=f"Why it failed, in upper case. Default: {RESOLVED}.")
+@click.option("--run", type=int, help="The run that is in doubt; refused where one came since.")
 @reason_option("--because", "--reason", "because", help="How you know.")
 @by_option
 def resolve(
@@ -106,6 +107,7 @@ def resolve(
     failed: bool,
     result: str | None,
     code: str | None,
+    run: int | None,
     because: str,
     by: str,
 ) -> int:
@@ -131,6 +133,7 @@ def resolve(
         code=code_of(code),
         reason=because,
         by=by,
+        generation=run,
     )
     say_source(settings, as_json=as_json)
     if as_json:
@@ -236,6 +239,9 @@ def _of_resolved(request_id: str, done: ResolvedDoubt) -> str:
     if done.row is None:
         return f"{printable(request_id)}: the journal knows no such request"
     state = done.row.state
+    if not done.is_done and state == JournalState.IN_DOUBT:
+        run = done.row.generation
+        return f"{printable(request_id)} has run again since: it is in doubt by run {run} now"
     if not done.is_done:
         return f"{printable(request_id)} is {state}: only an IN_DOUBT request can be resolved"
     away = done.refusal or "Redis is away"

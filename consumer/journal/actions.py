@@ -44,6 +44,7 @@ class Action(NamedTuple):
 
     Args:
         request_id: None where it was done to a whole redrive, or to a topic, which `reason` names.
+        id: the actions of a journal stand in its order.
     """
 
     request_id: str | None
@@ -53,6 +54,15 @@ class Action(NamedTuple):
     reason: str | None
     redrive_id: str | None
     generation: int | None
+    id: int = 0
+
+    @property
+    def stamp(self) -> str:
+        """Its name for who has seen it.
+
+        A database that has forgotten commits gives their ids once more: the time is not the same.
+        """
+        return f"{self.id}.{self.at}"
 
 
 class NewAction(NamedTuple):

@@ -21,6 +21,21 @@ class JournalUnavailable(DatabaseUnavailable):
     entry = "error-journalunavailable"
 
 
+class JournalMoved(JournalUnavailable):
+    """The journal's URL leads to another database than when this began; this was rolled back."""
+
+    entry = "error-journalmoved"
+
+    def __init__(self) -> None:
+        super().__init__("its name leads to another server or file")
+
+    def __str__(self) -> str:
+        return (
+            "[journal] url leads to another server or file since this began, and nothing more was "
+            "written to the former one: look how it stands, then repeat it"
+        )
+
+
 class NotBegun(JournalUnavailable):
     """There was no connection for a transaction: certainly nothing was begun."""
 

@@ -75,7 +75,11 @@ class GroupJournal:
 
 
 class ActingJournal(GroupJournal):
-    """A journal where a person acts, which is noted; see `GroupJournal`."""
+    """A journal where a person acts, which is noted; see `GroupJournal`.
+
+    An act raises JournalMoved, and has changed nothing, where the URL leads to another database by
+    the time of its commit: nobody would see it there.
+    """
 
     _shapes = (*SHAPES, ACTIONS)
 

@@ -42,7 +42,7 @@ class Pauses(GroupJournal):
     def pause(self, topic: str, *, reason: str, by: str) -> bool:
         """Pause a topic; tell whether it was not paused before: else the first reason stands."""
         given = {"this_group": self._group, "this_topic": topic, "why": reason, "whose": by}
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             is_new = connection.execute(_pause(self._session.dialect), given).scalar() is not None
             if is_new:
                 new_action = NewAction(None, None, f"{topic}: {reason}")
@@ -56,7 +56,7 @@ class Pauses(GroupJournal):
             since: of the pause that is meant; None: whichever it is.
         """
         given = {"this_group": self._group, "this_topic": topic, "whose": by, "of": since}
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             answer = connection.execute(_RESUME, given).one_or_none()
             if answer is not None:
                 new_action = NewAction(None, None, topic)

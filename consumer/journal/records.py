@@ -20,6 +20,8 @@ DEADLINE_OVER = "DEADLINE_OVER"
 WORKER_DIED = "WORKER_DIED"
 # The code of a doubt: the record was read again and its row may have been pruned.
 FORGOTTEN = "FORGOTTEN"
+# The worker lives, and neither it nor the journal says how its run ended.
+END_LOST = "END_LOST"
 # The suffix of a worker's id as the owner of a claim that it has given up.
 DISOWNED = "-disowned"
 
@@ -232,6 +234,7 @@ class Takeover(NamedTuple):
     """The wish to go on with a request whose run has no end: our own, or that of a dead worker.
 
     Args:
+        topic: of the request, as in its claim; with `payload_sha256` it says which one has the id.
         generation: of the run that has no end.
         because: a stable code like `CHILD_DIED`; it becomes that run's outcome in the history.
         effect_kind: of the run that follows; its handler may have been declared anew since. None:
@@ -241,6 +244,8 @@ class Takeover(NamedTuple):
     """
 
     request_id: str
+    topic: str
+    payload_sha256: str
     generation: int
     kind: TakeoverKind
     because: str
@@ -290,6 +295,12 @@ class Row(NamedTuple):
     dead_letter_at: int | None
     voids: int
     in_doubt: str | None = None
+
+    @property
+    def is_unclaimed_end(self) -> bool:
+        """Whether its request ended without a claim, by the journal: nothing came of it."""
+        states = (JournalState.FAILED, JournalState.EXPIRED, JournalState.SKIPPED)
+        return self.claimed_at is None and self.state in states
 
     @property
     def is_forgotten(self) -> bool:

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
-from consumer.journal.errors import translate
+from consumer.journal.errors import JournalMoved, translate
 from feedback.observer import Observer, observed
+from feedback.sql.moved_name import NamedDatabase
 from feedback.sql.session import Session as DatabaseSession
 
 
@@ -29,6 +30,7 @@ class JournalSession(DatabaseSession):
 
     def __init__(self, url: str, *, timeout_s: float, at_connect: Sequence[str] = ()) -> None:
         super().__init__(url, timeout_s=timeout_s, translate=translate, at_connect=at_connect)
+        self._named = NamedDatabase(url, timeout_s=timeout_s)
         self.observers: Sequence[Observer] = ()
         self.purpose = "journal"
 
@@ -40,3 +42,20 @@ class JournalSession(DatabaseSession):
             super().transaction(read_only=read_only, alone=alone) as connection,
         ):
             yield connection
+
+    @contextmanager
+    def deed(self) -> Iterator[Connection]:
+        """Yield the connection in a transaction that commits an act which a person is told of.
+
+        Raises:
+            JournalMoved: the URL leads to another database by now; rolled back.
+        """
+        try:
+            with self.transaction() as connection:
+                yield connection
+                if not self._named.is_of(connection):
+                    raise JournalMoved
+        except JournalMoved:
+            # The next transaction is in the database that the URL leads to.
+            self._drop()
+            raise

@@ -120,5 +120,12 @@ def after_voided(delivery: Delivery, generation: int) -> Continuation:
 def _wish(delivery: Delivery, generation: int, kind: TakeoverKind, because: str) -> Takeover:
     handler = delivery.handler
     return Takeover(
-        delivery.request_id, generation, kind, because, handler.effect, handler.in_doubt
+        request_id=delivery.request_id,
+        topic=delivery.record.topic,
+        payload_sha256=delivery.payload_sha256,
+        generation=generation,
+        kind=kind,
+        because=because,
+        effect_kind=handler.effect,
+        in_doubt=handler.in_doubt,
     )

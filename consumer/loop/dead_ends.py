@@ -12,14 +12,12 @@ from dataclasses import replace
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.journal import DISOWNED, WORKER_DIED, Claim, DeadEnd, JournalState, Row
 from consumer.journal.claims.takeover_rule import effect_excluded
-from consumer.journal.records import DEADLINE_OVER, cleaned
+from consumer.journal.records import DEADLINE_OVER, END_LOST, cleaned
 from consumer.loop.mapping import claim_of_row
 from feedback import status
 from feedback.statuses import Status
 
 PAYLOAD_GONE = "PAYLOAD_GONE"
-# The worker lives, and neither it nor the journal says how its run ended.
-END_LOST = "END_LOST"
 # No declaration says how it goes on.
 NO_HANDLER = "NO_HANDLER"
 

@@ -12,9 +12,9 @@ from typing import Protocol
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
 from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, Run, ToldRun
+from consumer.journal.records import END_LOST
 from consumer.loop import mapping
 from consumer.loop.dead_ends import (
-    END_LOST,
     is_about,
     result_text,
     storable_text,
@@ -110,7 +110,10 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         return None
     attempt = told.attempt - (told.state in _ASKED_AGAIN)
     deadline_at = told.deadline_at or claim.deadline_at
-    claim = told_claim(claim, told)._replace(attempt=max(1, attempt), deadline_at=deadline_at)
+    first = told.first_place or claim.first
+    claim = told_claim(claim, told)._replace(
+        attempt=max(1, attempt), deadline_at=deadline_at, first=first
+    )
     owner = (storable_text(told.worker) or "").removesuffix(DISOWNED)
     run = ToldRun(claim, told.generation, JournalState.CLAIMED, owner + DISOWNED)
     if told.state in _ASKED_AGAIN:

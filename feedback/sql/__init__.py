@@ -3,6 +3,7 @@
 - `engine`: opens a database, with the settings for durability and time limits. `session`: one
   connection that is kept open. `read_only`: opens a database without writing to it.
 - `keeping`: connections that the sessions of a process take from each other.
+- `moved_name`: whether the name of a database leads elsewhere since a connection was made.
 - `bounded_connection`: a wait for PostgreSQL that ends. `clock`: the database's own.
 - `stuck_sessions`: ends sessions, and so the locks, of a process that stands still.
 - `faults`: a driver's errors, sorted by the caller's remedy; `errors`: those that we raise instead.

@@ -26,6 +26,8 @@ from feedback.sql.stuck_sessions import end_stuck_sessions
 # An execution option: the transaction is one statement, which PostgreSQL commits by itself.
 ALONE = "onceward_alone"
 MEMORY = ":memory:"
+# In the `info` of a connection to SQLite: the file that it has opened; see `file_of`.
+FILE = "onceward_file"
 _SQLITE_DRIVER = "sqlite+pysqlite"
 # Added to our own limit, so that the server's comes first: its error says more.
 ANSWER_MARGIN_S = 1.0
@@ -134,8 +136,22 @@ def _prepare_sqlite(
             connection.execute(statement)
 
     @event.listens_for(engine, "do_connect")
-    def _make(dialect: object, record: object, arguments: Any, named: Any) -> None:
+    def _make(dialect: object, record: Any, arguments: Any, named: Any) -> None:
         _make_private(engine.url, section)
+        # Before it is opened: one that is replaced in between is then taken for another.
+        record.info[FILE] = file_of(engine.url)
+
+
+def file_of(url: URL) -> tuple[int, int] | None:
+    """Return the device and number of a database's file; None where there is none."""
+    path = url.database or MEMORY
+    if path == MEMORY or "uri" in url.query:
+        return None
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _make_private(url: URL, section: str) -> None:

@@ -18,7 +18,7 @@ from feedback.status import FINAL, RefusalReason, State
 from feedback.statuses import Refused, Status
 from producer_client.outbox.row import WaitingRow
 from producer_client.sending.resending import is_own_end, reopens
-from producer_client.sending.send_rules import first_place_of, pending_write
+from producer_client.sending.send_rules import pending_write
 from producer_client.submission import Prepared
 
 MISMATCH = "PAYLOAD_MISMATCH: the id is taken by another key, value or topic"
@@ -86,7 +86,7 @@ def _as_next(request: Prepared, failure: Status) -> Prepared:
         attempt=failure.attempt + 1,
         deadline_at=failure.deadline_at or request.envelope.deadline_at,
         reopens=failure.generation,
-        first=first_place_of(failure),
+        first=failure.first_place,
     )
     return replace(request, envelope=envelope)
 

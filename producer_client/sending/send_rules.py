@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from feedback.errors import NotSent, OncewardError, PayloadMismatch, SendUnknown
-from feedback.records.envelope import Envelope, FirstPlace
+from feedback.records.envelope import Envelope
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import ClientSection
 from feedback.status import FINAL, RefusalReason, State
@@ -80,19 +80,7 @@ def is_over_earlier(one: Prepared) -> bool:
 def next_envelope(request_id: str, known: Status, deadline_at: int | None) -> Envelope:
     """Return the envelope of the attempt after the known one."""
     may_reopen = reopens(known.state, known.generation) if known.attempt else None
-    first = first_place_of(known)
-    return Envelope(request_id, known.attempt + 1, deadline_at, may_reopen, first)
-
-
-def first_place_of(known: Status) -> FirstPlace | None:
-    """Return where the first record of a request lies, which a resend repeats.
-
-    None where no worker has read it, as far as Redis knows. Where its status does not say so, it is
-    the record that was read last.
-    """
-    if known.topic is None or known.partition is None or known.offset is None:
-        return known.first
-    return known.first or FirstPlace(known.topic, known.partition, known.offset)
+    return Envelope(request_id, known.attempt + 1, deadline_at, may_reopen, known.first_place)
 
 
 def as_resend(one: Prepared, known: Status | None) -> Prepared:

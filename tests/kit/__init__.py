@@ -5,6 +5,7 @@
 - `bank`: the counterparty that counts charges; over HTTP or in lines. `banking` speaks to it.
 - `webhook`: an HTTP server that keeps what is posted to it.
 - `serving`: a server in a thread, for the length of a block.
+- `moving_name`: a name that leads to one server, and later to another.
 - `load`: requests at a steady rate while something happens.
 - `screen`: a run shown on a terminal, or in lines anywhere else.
 - `topics`: topics made, and their records read.

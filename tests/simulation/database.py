@@ -35,7 +35,7 @@ from consumer.journal import (
     Work,
 )
 from consumer.journal.claims.claiming import first_row, turns
-from consumer.journal.claims.forgetting import as_forgotten, is_forgotten
+from consumer.journal.claims.forgetting import MESSAGE, as_forgotten, is_forgotten
 from consumer.journal.claims.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
 from consumer.journal.claims.verdict import (
     EXPIRED,
@@ -52,7 +52,7 @@ from consumer.journal.claims.verdict import (
     is_same_request,
     resolution,
 )
-from consumer.journal.losses.lost_rows import AllowedBy, why_followed
+from consumer.journal.losses.lost_rows import AllowedBy, as_denied, why_followed
 from consumer.journal.losses.told_rule import catch_up_with
 from consumer.journal.records import DEADLINE_OVER, KeyHolder, over_message
 from tests.simulation.peers import Peers
@@ -166,15 +166,21 @@ class Database(Peers):
         is_pruned = row is None and is_forgotten(one.claim, self.marks())
         if is_pruned and one.may_be_followed:
             one = as_forgotten(one)
-        if row is None or row.generation < one.generation:
+        if row is None or row.generation < one.generation or row.is_unclaimed_end:
             if row is not None:
                 self._keep_lost(row, worker_id, why_followed(row, one.claim))
+                one = as_denied(one, row)
             claimed_at = self._claimed_at(one.claim)
             claim = one.claim._replace(begins_at=one.generation)
             first = first_row(claim, JournalState.CLAIMED, worker_id=worker_id, now=claimed_at)
             effect_at = claimed_at if one.entered else first.effect_at
             self.order_keys[one.request_id] = claim.order_key
-            self._write(row, first._replace(effect_at=effect_at, voids=claim.voids), worker_id)
+            again = first._replace(effect_at=effect_at, voids=claim.voids)
+            if one.finish is not None and row is not None and row.is_unclaimed_end:
+                # It is at no moment a claim that others could go on with.
+                self._write(row, self._ended_by(again, one.finish), worker_id)
+                return
+            self._write(row, again, worker_id)
         elif one.finish is None:
             self.mark_effect(worker_id, EffectMark(one.request_id, one.generation))
         if one.finish is not None:
@@ -192,9 +198,8 @@ class Database(Peers):
         caught_up = []
         for one in runs:
             row = self.rows.get(one.request_id)
-            is_pruned = is_forgotten(one.claim, self.marks())
-            if row is None and one.state == JournalState.CLAIMED and is_pruned:
-                continue
+            if self.is_pruned(one, row):
+                one = one.pruned(MESSAGE)
             may = may_overwrite_claims or one.request_id in going_on
             is_ours = one.request_id in going_on and row is not None and row.owner == worker_id
             is_gone = may and row is not None and (is_ours or not self.lives(row.owner))
@@ -205,6 +210,11 @@ class Database(Peers):
                     self._keep_lost(row, worker_id, why)
                 caught_up.append(self._bring_forward(worker_id, forward, row))
         return caught_up
+
+    def is_pruned(self, one: ToldRun, row: Row | None) -> bool:
+        """Say whether what was told is of a request that was pruned since."""
+        is_unknown = row is None or row.is_unclaimed_end
+        return one.is_open and is_unknown and is_forgotten(one.claim, self.marks())
 
     def _keep_lost(self, row: Row, worker_id: str, why: AllowedBy | TakeoverKind | None) -> None:
         outcome = WORKER_DIED if row.state == JournalState.CLAIMED else None
@@ -288,7 +298,10 @@ class Database(Peers):
         return row.generation == generation and row.state == JournalState.CLAIMED
 
     def _end(self, row: Row, one: Finish, by: str) -> None:
-        ended = row._replace(
+        self._write(row, self._ended_by(row, one), by)
+
+    def _ended_by(self, row: Row, one: Finish) -> Row:
+        return row._replace(
             state=str(one.state),
             code=one.code,
             message=one.message,
@@ -298,7 +311,6 @@ class Database(Peers):
             finished_at=self.now_ms(),
             published_at=None,
         )
-        self._write(row, ended, by)
 
     # effects and confirmed statuses --------------------------------------------------------
 

@@ -24,11 +24,13 @@ from consumer.journal import (
     OwnRun,
     Refusal,
     Row,
+    Takeover,
     ToldRun,
     VerdictKind,
 )
 from consumer.journal.claims import takeover_rule, verdict
 from consumer.journal.claims.claiming import first_row
+from consumer.journal.losses import told_rule
 from consumer.loop import mapping, told_runs, writing
 from consumer.loop.in_flight import InFlight
 from consumer.loop.order import key_queues
@@ -204,6 +206,10 @@ def _other_payload(stored: StoredFacts, write: WriteFacts) -> bool:
     return write.payload_sha256 != stored.payload_sha256
 
 
+def _any_request(one: Takeover, row: Row) -> bool:
+    return True
+
+
 _seen = resend_plan._seen
 
 
@@ -261,12 +267,33 @@ def _as_if_sent_first(request_id: str, known: Status, deadline_at: int | None) -
     return _next_envelope(request_id, known, deadline_at)._replace(first=None)
 
 
+_catch_up_with = told_rule.catch_up_with
+
+
+def _one_above(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False) -> ToldRun | None:
+    told = _catch_up_with(one, row, owner_is_gone=owner_is_gone)
+    return None if told is None else told._replace(generation=told.generation + 1)
+
+
 def _told_without_time(one: Delivery) -> dict[str, str]:
     return {}
 
 
 def _nobody_knows(row: Row, later: Claim, *, is_raised: bool = False) -> None:
     """Say nothing of what is written over: it passes for a run of its own."""
+
+
+_is_pruned = Database.is_pruned
+
+
+def _by_the_last_record(self: Database, one: ToldRun, row: Row | None) -> bool:
+    """Judge what was told by the place of the record that was read last, and only without a row."""
+    told = one._replace(claim=one.claim._replace(first=None))
+    return row is None and _is_pruned(self, told, row)
+
+
+def _believes_the_end(one: OwnRun) -> bool:
+    return False
 
 
 def _any_record(self: KafkaServer, record: Any) -> bool:
@@ -371,7 +398,39 @@ PLANTED_IN = (
         700083,
         "what was pruned never runs again",
     ),
-    (REPEATS_NOTHING, 2673, "no wrong outcome"),
+    (REPEATS_NOTHING, 747248, "no wrong outcome"),
+    (
+        Planted(
+            "what was pruned goes on as an older Redis says",
+            ((Database, "is_pruned", _by_the_last_record),),
+        ),
+        5202413,
+        "no wrong outcome",
+    ),
+    (
+        Planted(
+            "a run that acted has the end of who knew of no claim",
+            ((verdict, "may_have_acted", _believes_the_end),),
+        ),
+        736330,
+        "no wrong outcome",
+    ),
+    (
+        Planted(
+            "a run goes on as another request of its id",
+            ((takeover_rule, "is_same_request", _any_request),),
+        ),
+        702931,
+        "another payload never runs",
+    ),
+    (
+        Planted(
+            "an end that was told stands as that of a later run",
+            ((database, "catch_up_with", _one_above),),
+        ),
+        2400541,
+        "what has ended stays",
+    ),
     (TOLD_WITHOUT_TIME, 747248, "no wrong outcome"),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.

@@ -68,8 +68,8 @@ class RedisServer:
         deadlines: the due set: the time of the next look, by request.
         went_back: it has come back older than it was.
         leased: those that a resender has taken and not settled.
-        unlooked: those that were in the due set when it was emptied, and that nobody has put there
-            since: a worker that goes on with one tells its status, and asks for no look.
+        unlooked: those that the due set has lost, emptied or come back older, and that nobody has
+            put there since: a worker that goes on with one tells its status, and asks for no look.
     """
 
     def __init__(self, clock: Clock, on_status: OnStatus) -> None:
@@ -110,10 +110,12 @@ class RedisServer:
     def go_back(self, writes: int) -> None:
         """Come back as of so many writes ago: an older snapshot, or a replica that lagged."""
         self.went_back = True
+        due = self.deadlines.keys()
         if self._pasts:
             past = self._pasts[-min(writes, len(self._pasts))]
             self.hashes = {name: dict(fields) for name, fields in past.hashes.items()}
             self.payloads, self.deadlines = dict(past.payloads), dict(past.deadlines)
+        self.unlooked |= due - self.deadlines.keys()
         self._pasts.clear()
         self._starts += 1
 

@@ -240,7 +240,8 @@ class Sequence:
         declared = draw.choice((None, "external", "marked", "transactional"))
         policy = draw.choice((None, "park", "query"))
         name = draw.choice(self._ids)
-        return Takeover(name, draw.randint(1, 3), kind, because, declared, policy)
+        topic, sha = draw.choice("tttu"), draw.choice("aaab") * 64
+        return Takeover(name, topic, sha, draw.randint(1, 3), kind, because, declared, policy)
 
     def _draw_published(self) -> Published:
         state = self._draw.choice(

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from consumer.journal import JournalState, Row
+from consumer.journal.claims.forgetting import PruneMark
+from consumer.journal.records import FORGOTTEN as FORGOTTEN_CODE
 from feedback.records.envelope import payload_sha256
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.samples import begin, delivery, row
-from tests.simulation.ending import _counts
+from tests.simulation.ending import _counts, check_end
 from tests.simulation.processes import Violation
 from tests.simulation.requests import HANDLERS, collapsing
 from tests.simulation.running import simulated
@@ -166,10 +168,94 @@ def test_a_skip_is_not_written_for_a_success_that_is_not_forgotten(world: World)
         _write(world, "b", OTHERS, JournalState.SKIPPED, by="a")
 
 
+HOLDS, IS_FORGOTTEN, UNCLAIMED = "holds", "is_forgotten", "unclaimed"
+
+
+def _peer_ends(world: World, facts: set[str]) -> None:
+    """Let a peer end a request of which a living worker may have a run."""
+    if HOLDS in facts:
+        begin(next(world.workers).worker._in_flight, delivery("r0"))
+    if IS_FORGOTTEN in facts:
+        _forgets(world, "r0")
+    claimed_at = None if UNCLAIMED in facts else 1
+    ended = row("r0", JournalState.EXPIRED, topic=MINE, owner="peer", claimed_at=claimed_at)
+    world.database.rows["r0"] = ended
+    world.watch.changed(Change(None, ended, "peer"))
+
+
+def _is_charged_after_the_word(world: World) -> None:
+    world.watch.over("r0", "EXPIRED")
+    world.bank.count("r0")
+    world.watch.over("r0", "EXPIRED")
+
+
+ALL_OF_IT = {HOLDS, IS_FORGOTTEN, UNCLAIMED}
+
+
+def test_nobody_is_blamed_for_the_end_of_a_request_whose_forgotten_run_goes_on(
+    world: World,
+) -> None:
+    _peer_ends(world, ALL_OF_IT)
+    _is_charged_after_the_word(world)
+    with pytest.raises(Violation, match="told that nothing happened"):
+        world.bank.count("r0")
+
+
+@pytest.mark.parametrize("lacks", sorted(ALL_OF_IT))
+def test_the_end_of_a_request_is_to_be_relied_on_without_all_of_that(
+    world: World, lacks: str
+) -> None:
+    _peer_ends(world, ALL_OF_IT - {lacks})
+    with pytest.raises(Violation, match="told that nothing happened"):
+        _is_charged_after_the_word(world)
+
+
+def test_the_journal_has_to_know_of_such_a_charge(world: World) -> None:
+    _peer_ends(world, ALL_OF_IT)
+    world.bank.count("r0")
+    with pytest.raises(Violation, match="no wrong outcome"):
+        check_end(world)
+
+
+@pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.SUCCEEDED])
+@pytest.mark.parametrize(
+    ("owner", "facts", "is_excused"),
+    [
+        ("w0.0", {IS_FORGOTTEN, UNCLAIMED}, True),
+        ("w1.0", {IS_FORGOTTEN, UNCLAIMED}, False),
+        ("w0.0", {UNCLAIMED}, False),
+        ("w0.0", {IS_FORGOTTEN}, False),
+    ],
+)
+def test_a_forgotten_run_that_may_have_acted_comes_over_the_end_of_who_knew_of_none(
+    world: World, state: JournalState, owner: str, facts: set[str], is_excused: bool
+) -> None:
+    _write(world, "r0", MINE, JournalState.CLAIMED, owner="w0.0")
+    _peer_ends(world, facts)
+    world.bank.charges["r0"] = 1
+    before = world.database.rows["r0"]
+    after = before._replace(state=state, owner=owner, claimed_at=1)
+    if is_excused:
+        world.watch.changed(Change(before, after, owner))
+    else:
+        with pytest.raises(Violation, match="what has ended stays"):
+            world.watch.changed(Change(before, after, owner))
+
+
 FORGOTTEN, UNLOOKED, DUE, WAITS = "forgotten", "unlooked", "due", "waits"
 IN_JOURNAL, HELD = "in_journal", "held"
 
 
+def _loses_its_place(world: World, *, is_emptied: bool) -> None:
+    world.redis._remember()
+    world.redis.deadlines["r0"] = 0
+    if is_emptied:
+        world.redis.flush()
+    else:
+        world.redis.go_back(1)
+
+
+@pytest.mark.parametrize("is_emptied", [True, False])
 @pytest.mark.parametrize("is_foreign", [True, False])
 @pytest.mark.parametrize(
     ("facts", "counts"),
@@ -184,7 +270,7 @@ IN_JOURNAL, HELD = "in_journal", "held"
     ],
 )
 def test_an_end_is_promised_unless_the_due_set_and_the_journal_have_lost_the_request(
-    world: World, facts: set[str], counts: bool, is_foreign: bool
+    world: World, facts: set[str], counts: bool, is_foreign: bool, is_emptied: bool
 ) -> None:
     if is_foreign and WAITS in facts:
         return
@@ -196,8 +282,7 @@ def test_an_end_is_promised_unless_the_due_set_and_the_journal_have_lost_the_req
     if FORGOTTEN in facts:
         _forgets(world, "r0")
     if UNLOOKED in facts:
-        world.redis.deadlines["r0"] = 0
-        world.redis.flush()
+        _loses_its_place(world, is_emptied=is_emptied)
     world.redis.hashes["r0"] = {"status": "RUNNING"}
     if DUE in facts:
         world.redis.deadlines["r0"] = 0
@@ -207,3 +292,62 @@ def test_an_end_is_promised_unless_the_due_set_and_the_journal_have_lost_the_req
         worker = next(world.workers).worker
         begin(worker._in_flight, delivery("r0"))
     assert _counts(world, client, "r0") is counts
+
+
+@pytest.mark.parametrize("was_due", [True, False])
+def test_an_older_due_set_has_lost_those_that_came_since(world: World, was_due: bool) -> None:
+    if was_due:
+        world.redis.deadlines["r0"] = 0
+    _loses_its_place(world, is_emptied=False)
+    assert world.redis.unlooked == (set() if was_due else {"r0"})
+
+
+def _is_read_again_when_pruned(world: World, **end: Any) -> Row:
+    """Write the doubt about a request that the journal had ended so, and has pruned."""
+    world.bank.charges["r0"] = 1
+    pruned: dict[str, Any] = {"generation": 2, "owner": "w0.0", "result": "null"} | end
+    topic = pruned.pop("topic", MINE)
+    ended = _write(world, "r0", topic, JournalState.SUCCEEDED, **pruned)
+    world.database.rows.pop("r0")
+    for name in (MINE, OTHERS):
+        world.database.forgotten[name, ended.partition] = PruneMark(ended.offset + 1, 0)
+    world.watch.pruned(["r0"])
+    return _write(world, "r0", MINE, JournalState.IN_DOUBT, code=FORGOTTEN_CODE)
+
+
+def _is_brought_forward(world: World, doubt: Row, **end: Any) -> None:
+    told: dict[str, Any] = {"generation": 2, "state": "SUCCEEDED", "owner": "w0.0", "code": None}
+    told |= end
+    world.bank.charges["r0"] = int(told["state"] == "SUCCEEDED")
+    world.watch.changed(Change(doubt, doubt._replace(**told), "w1.0"))
+
+
+def test_a_doubt_about_a_pruned_success_ends_as_that_success(world: World) -> None:
+    _is_brought_forward(world, _is_read_again_when_pruned(world))
+
+
+@pytest.mark.parametrize(
+    ("pruned", "told"),
+    [
+        ({}, {"generation": 3}),
+        ({}, {"state": "FAILED"}),
+        ({}, {"state": "EXPIRED"}),
+        ({}, {"state": "CLAIMED"}),
+        ({}, {"owner": "w1.0"}),
+        ({}, {"result": "1"}),
+        ({"generation": 1}, {}),
+        ({"topic": OTHERS}, {}),
+    ],
+)
+def test_a_doubt_about_a_pruned_success_ends_as_no_other(
+    world: World, pruned: dict[str, Any], told: dict[str, Any]
+) -> None:
+    doubt = _is_read_again_when_pruned(world, **pruned)
+    with pytest.raises(Violation, match="what has ended stays"):
+        _is_brought_forward(world, doubt, **told)
+
+
+def test_a_doubt_that_no_pruning_has_made_ends_as_no_later_success(world: World) -> None:
+    doubt = _is_read_again_when_pruned(world)._replace(code="WORKER_DIED")
+    with pytest.raises(Violation, match="what has ended stays"):
+        _is_brought_forward(world, doubt)

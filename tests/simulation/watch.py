@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _WITHOUT_EFFECT = (JournalState.FAILED, JournalState.EXPIRED, JournalState.SKIPPED)
+_WITH_EFFECT = (JournalState.SUCCEEDED, JournalState.IN_DOUBT)
 
 
 class Watch:
@@ -37,11 +38,13 @@ class Watch:
         self._world = world
         self.states: set[tuple[str, int, str]] = set()
         self._outcomes: set[tuple[str, str, int, str]] = set()
+        self._ends: set[tuple[str | int | None, ...]] = set()
         self._skips: set[tuple[str, str, bytes | None, str]] = set()
         self._grants: set[tuple[str, int, str]] = set()
         self._confirmed: set[tuple[str, int, str]] = set()
         self._runs: dict[str, list[SimulatedRun]] = defaultdict(list)
         self._over: dict[str, str] = {}
+        self._denied: set[str] = set()
         self._asked: dict[str, int] = {}
         self._pruned: dict[str, dict[Partition, int]] = {}
         self._repeats: dict[Place, Place] = {}
@@ -51,6 +54,8 @@ class Watch:
     def over(self, request_id: str, word: str) -> None:
         """Remember that a caller was told that nothing came of a request, and never will."""
         self._over[request_id] = word
+        if order_of(request_id) in self._denied:
+            return
         if self._world.bank.charges[request_id] and not self._is_excused(request_id):
             said = f"{request_id} {word}, and it was charged"
             raise Violation("told that nothing happened", said)
@@ -62,6 +67,8 @@ class Watch:
     def charged(self, request_id: str) -> None:
         """Look at a charge that was made."""
         if self._is_excused(request_id):
+            return
+        if order_of(request_id) in self._denied and self._world.bank.charges[request_id] == 1:
             return
         word = self._over.get(request_id)
         if word is not None:
@@ -145,6 +152,20 @@ class Watch:
             had_it = (after.request_id, after.generation, by) in self._grants
             if had_it and after.request_id in self._world.losses.forgotten:
                 self._world.losses.excused.add(order_of(after.request_id))
+
+    def _deny(self, row: Row, by: str) -> None:
+        """Expect no more of the word of who ends a request, not knowing of a forgotten claim.
+
+        Its worker lives and goes on with that run, as after a long stop. What the journal says in
+        the end has to be true all the same, so the order is not excused.
+        """
+        if row.claimed_at is not None or row.state not in _WITHOUT_EFFECT:
+            return
+        others = (one for one in self._world.workers if one.name != by)
+        runs = (run for one in others for run in one.worker._in_flight.running)
+        is_forgotten = row.request_id in self._world.losses.forgotten
+        if is_forgotten and any(name == row.request_id for name, _ in runs):
+            self._denied.add(order_of(row.request_id))
 
     def _is_excused(self, request_id: str) -> bool:
         return order_of(request_id) in self._world.losses.excused
@@ -235,6 +256,9 @@ class Watch:
         self._excuse_fork(change)
         self.states.add((after.request_id, after.generation, after.state))
         self._outcomes.add((after.request_id, after.topic, after.generation, str(after.state)))
+        end = (after.request_id, after.topic, after.generation, *_told_end(after))
+        is_again = end in self._ends
+        self._ends.add(end)
         if before is not None and before.state == JournalState.CLAIMED and after != before:
             self._taken(before, by)
         if after.state == JournalState.CLAIMED:
@@ -247,7 +271,7 @@ class Watch:
             self._ended(after, by)
         if before is None:
             return
-        self._followed(before, after)
+        self._followed(before, after, is_again=is_again)
         if before.published_at is None and after.published_at is not None:
             self._published(after)
 
@@ -273,6 +297,7 @@ class Watch:
             self._stands_in(row, row.by)
         charges = self._world.bank.charges[row.request_id]
         self._was_pruned(row.request_id, row)
+        self._deny(row, by)
         if self._is_excused(row.request_id):
             return
         if row.state == JournalState.SUCCEEDED and charges != 1:
@@ -299,7 +324,12 @@ class Watch:
         is_forgotten = by in self._world.losses.forgotten
         return skip in self._skips and is_forgotten and self._world.bank.charges[by] == 1
 
-    def _followed(self, before: Row, after: Row) -> None:
+    def _followed(self, before: Row, after: Row, *, is_again: bool) -> None:
+        """Look at a row that was written over another one.
+
+        Args:
+            is_again: whether the journal has had this very end of this run before.
+        """
         if (before.state, before.generation, before.owner) == (
             after.state,
             after.generation,
@@ -317,9 +347,12 @@ class Watch:
                     JournalState.SUCCEEDED,
                     JournalState.FAILED,
                 )
-                # Its client was told of a later run than the pruned journal counts: a doubt still.
-                is_raised = before.is_forgotten and after.state == JournalState.IN_DOUBT
-                is_allowed = is_resolved or (is_raised and after.generation > before.generation)
+                # Its client was told of a later run than the pruned journal counts: a doubt still,
+                # but where that was the success which was pruned.
+                is_pruned = after.state == JournalState.SUCCEEDED and is_again
+                is_raised = after.state == JournalState.IN_DOUBT or is_pruned
+                is_raised = is_raised and after.generation > before.generation
+                is_allowed = is_resolved or (before.is_forgotten and is_raised)
             case JournalState.FAILED:
                 is_asked = self._asked.get(before.request_id, 0) >= before.generation
                 is_allowed = before.resend and after.attempt > before.attempt and is_asked
@@ -328,6 +361,7 @@ class Watch:
         # Its client was told of a later run that the database has lost: the same end goes above it.
         is_above = before.generation < after.generation and _end(before) == _end(after)
         is_allowed = is_allowed or (is_above and before.request_id in self._world.losses.forgotten)
+        is_allowed = is_allowed or self._is_known_again(before, after)
         if not is_allowed and not self._is_excused(after.request_id):
             raise Violation("what has ended stays", f"{_said(before)} became {_said(after)}")
         is_late = self._world.database.now_ms() >= after.deadline_at
@@ -335,6 +369,13 @@ class Watch:
         is_again = after.request_id in self._world.losses.forgotten
         if not is_same_run and after.state == JournalState.CLAIMED and is_late and not is_again:
             raise Violation("no claim past the deadline", _said(after))
+
+    def _is_known_again(self, before: Row, after: Row) -> bool:
+        """Whether a run that may have acted comes over the end of who knew of no claim."""
+        was_denied = before.claimed_at is None and before.state in _WITHOUT_EFFECT
+        is_forgotten = after.request_id in self._world.losses.forgotten
+        was_granted = (after.request_id, after.generation, after.owner) in self._grants
+        return was_denied and is_forgotten and was_granted and after.state in _WITH_EFFECT
 
     def _taken(self, before: Row, by: str) -> None:
         if (before.request_id, before.generation, by) in self._grants:
@@ -439,6 +480,11 @@ def _may_follow(earlier: SimulatedRun, run: SimulatedRun) -> bool:
 
 def _end(row: Row) -> tuple[str | None, ...]:
     return row.state, row.owner, row.code, row.message, row.result, row.by
+
+
+def _told_end(row: Row) -> tuple[str | None, ...]:
+    """Return an end as its client was told of it: of no result as of one that is null."""
+    return _end(row._replace(result=None if row.result == "null" else row.result))
 
 
 def _said(row: Row) -> str:

@@ -57,9 +57,10 @@ def pause(topic: str, because: str, by: str | None, config: str | None) -> None:
 
 @click.command()
 @click.argument("topic")
+@click.option("--since", type=int, help="Only the pause of this time, as `paused --json` has it.")
 @_by_option
 @config_option
-def resume(topic: str, by: str | None, config: str | None) -> int:
+def resume(topic: str, since: int | None, by: str | None, config: str | None) -> int:
     """Let requests of TOPIC run again. Ends with 1 when the group has not paused it.
 
     A topic that a worker's guard has paused because of an outage goes on by itself, as soon as a
@@ -71,10 +72,13 @@ def resume(topic: str, by: str | None, config: str | None) -> int:
     """
     settings = settings_of(config)
     with closing(Pauses.from_settings(settings)) as pauses:
-        ended = pauses.resume(topic, by=by or _me())
+        ended = pauses.resume(topic, by=by or _me(), since=since)
+        stands = pauses.paused() if ended is None and since is not None else []
     say_source(settings)
     if ended is None:
-        click.echo(f"{topic} was not paused", err=True)
+        others = [_since(one) for one in stands if one.topic == topic]
+        said = "was not paused" if not others else f"is paused anew, {others[0]}"
+        click.echo(f"{topic} {said}", err=True)
         return ExitCode.BAD_ANSWER
     click.echo(f"{topic} goes on; it was paused {_since(ended)}")
     return ExitCode.FINE

@@ -18,6 +18,10 @@ it repeats (`onceward-first`), and is judged by that place and that time, too. A
 place before the offset is committed: if the worker dies after that, whoever sends the request again
 knows it. A resend that says nothing of it, of an older sender, is judged by its own place alone.
 
+A Redis that came back older may tell of a run of a pruned request. Its status names the place of
+the first record, which is judged by the marks too. Such a run is no trace of a lost claim, and does
+not go on: its request is IN_DOUBT, also where a late reading has made a row of it (EXPIRED).
+
 A worker that ran the request may remember how it ended, and writes that again where the row is
 gone. A failure may have been followed by a run on another worker that was pruned with it. So every
 remembered end but a success becomes IN_DOUBT too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from consumer.journal.claims.verdict import is_same_request
 from consumer.journal.records import (
     DEADLINE_OVER,
     WORKER_DIED,
@@ -68,6 +69,9 @@ def decide_takeover(
         held: as for claims.
     """
     if row is None or row.state != JournalState.CLAIMED:
+        return _STALE
+    if not is_same_request(wish, row):
+        # The database has lost the claim, and another request of its id was claimed since.
         return _STALE
     if any(name == row.request_id and run > row.generation for name, run in held):
         # A later run is in hand: the database has lost its claim.

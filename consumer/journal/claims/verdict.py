@@ -19,6 +19,7 @@ from consumer.journal.records import (
     OwnRun,
     Refusal,
     Row,
+    Takeover,
     VerdictKind,
 )
 
@@ -81,6 +82,7 @@ _NOT_ASKED = ClaimDecision(
     "it was sent before its client was told of this failure",
 )
 CLOSE = ClaimDecision(ClaimAction.CLOSE, VerdictKind.ANSWERED, "a resend after the deadline")
+_ACTED = (JournalState.SUCCEEDED, JournalState.IN_DOUBT)
 
 
 def decide(
@@ -130,8 +132,8 @@ def decide(
             return _ANSWERED
 
 
-def is_same_request(one: Claim | Refusal, row: Row) -> bool:
-    """Whether a record is of the request that has its id: the same payload, from the same topic.
+def is_same_request(one: Claim | Refusal | Takeover, row: Row) -> bool:
+    """Whether a record, or a run, is of the request that has its id: the same payload and topic.
 
     A retry, a redrive and a takeover name the topic that they came from first.
     """
@@ -158,6 +160,9 @@ def is_lost(one: OwnRun, row: Row | None) -> bool:
     if row.is_forgotten and one.may_be_followed:
         # A later run may have been forgotten with this one.
         return False
+    if row.is_unclaimed_end and may_have_acted(one):
+        # Whoever ended the request found no trace of our claim.
+        return True
     if row.generation < one.generation:
         return one.finish is not None or _leads_on(row, one)
     if one.finish is None:
@@ -167,6 +172,13 @@ def is_lost(one: OwnRun, row: Row | None) -> bool:
         return False
     # A doubt that a sweep wrote about a run of which we know the end.
     return row.state in (JournalState.CLAIMED, JournalState.IN_DOUBT)
+
+
+def may_have_acted(one: OwnRun) -> bool:
+    """Whether the effect of a run, or of one that it follows, has happened, or may have."""
+    if one.finish is not None:
+        return one.finish.state in _ACTED
+    return one.entered or (one.is_begun and one.claim.effect_kind == "external")
 
 
 def gives_way(one: OwnRun, row: Row | None, worker_id: str) -> bool:
@@ -248,6 +260,9 @@ def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind
         return FinishKind.STALE
     if row.state == finish.state and row.owner == worker_id:
         return FinishKind.ALREADY
+    if row.is_unclaimed_end and finish.state in _ACTED:
+        # The claim of this run was lost, and its request ended by a worker that knew of none.
+        return FinishKind.LOST
     resolves = resolution(finish).state in (JournalState.SUCCEEDED, JournalState.FAILED)
     if row.state == JournalState.IN_DOUBT and resolves:
         return FinishKind.WRITTEN

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, null
 
-from consumer.journal.claims.forgetting import forgotten_among
+from consumer.journal.claims.forgetting import MESSAGE, forgotten_among
 from consumer.journal.claims.takeover import living
 from consumer.journal.clock import now_ms
 from consumer.journal.journal_writer import JournalWriter
@@ -42,11 +42,8 @@ def catch_up(
     """
     told = {one.request_id: one for one in runs}
     found, _ = writer.read(told)
-    # A request that the journal has pruned runs no more.
-    absent = [one for name, one in told.items() if name not in found]
-    open_ = [one.claim for one in absent if one.state == JournalState.CLAIMED]
-    for name in forgotten_among(writer.connection, writer.group, open_):
-        del told[name]
+    for name in _pruned(writer, told.values(), found):
+        told[name] = told[name].pruned(MESSAGE)
     behind = [name for name, one in told.items() if _is_behind(one, found.get(name))]
     if not behind:
         return []
@@ -66,6 +63,17 @@ def catch_up(
             overwrite_lost(writer, row, _overwritten(one, row), why=why)
     rows, _ = writer.read(behind)
     return [row for row in rows.values() if row != found.get(row.request_id)]
+
+
+def _pruned(writer: JournalWriter, told: Iterable[ToldRun], found: Mapping[str, Row]) -> set[str]:
+    """Return which of these were pruned since: they run no more, and nobody knows how they ended.
+
+    A row that stands there all the same is that of a record that was read after that, too late for
+    a claim. Any other one shows that nothing was pruned.
+    """
+    rows = ((one, found.get(one.request_id)) for one in told if one.is_open)
+    asked = [one.claim for one, row in rows if row is None or row.is_unclaimed_end]
+    return forgotten_among(writer.connection, writer.group, asked)
 
 
 def _is_behind(one: ToldRun, row: Row | None) -> bool:

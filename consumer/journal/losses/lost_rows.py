@@ -11,16 +11,30 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Update, null, update
 
+from consumer.journal.claims.verdict import may_have_acted
 from consumer.journal.clock import now_ms
 from consumer.journal.history import this_run
 from consumer.journal.journal_writer import JournalWriter
-from consumer.journal.records import WORKER_DIED, Claim, JournalState, Row, TakeoverKind
+from consumer.journal.records import (
+    END_LOST,
+    WORKER_DIED,
+    Claim,
+    Finish,
+    JournalState,
+    OwnRun,
+    Row,
+    TakeoverKind,
+)
 from consumer.journal.tables import request
 from feedback.sql.inserting import insert_into
 
 _WITHOUT_AN_END = (JournalState.CLAIMED, JournalState.IN_DOUBT)
 _SAME_KEY = "retry_same_key"
 _TRANSACTIONAL = "transactional"
+_DENIED = (
+    "the database has lost its claim, and it was {} for who looked then; whether the effect of this"
+    " run happened is not known"
+)
 
 
 class AllowedBy(StrEnum):
@@ -108,6 +122,26 @@ def keep_lost(writer: JournalWriter, row: Row, *, why: AllowedBy | TakeoverKind 
     # Of an older claim that stands there nobody knows the end any more.
     outcome = WORKER_DIED if row.state == JournalState.CLAIMED else None
     writer.keep_runs([(row.request_id, row.generation)], outcome=outcome, allowed_by=why)
+
+
+def as_denied(one: OwnRun, row: Row) -> OwnRun:
+    """Return a run of ours as it is written over a row. Pure.
+
+    Where its request has ended as one that was never claimed, a run that may have had its effect is
+    in doubt until it ends: its client was told that end, or will be, and nobody goes on with it.
+    """
+    if one.finish is not None or not (row.is_unclaimed_end and may_have_acted(one)):
+        return one
+    end = Finish(
+        request_id=one.request_id,
+        generation=one.generation,
+        state=JournalState.IN_DOUBT.value,
+        code=END_LOST,
+        message=_DENIED.format(row.state),
+        result=None,
+        resend=False,
+    )
+    return one._replace(finish=end)
 
 
 def claim_values(claim: Claim) -> dict[str, Any]:

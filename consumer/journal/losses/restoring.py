@@ -21,6 +21,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.history import row_columns
 from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.losses.lost_rows import (
+    as_denied,
     claim_values,
     claimed_at,
     insert_lost,
@@ -47,7 +48,7 @@ def restore(writer: JournalWriter, runs: Sequence[OwnRun]) -> list[Row]:
     A row that says more than the worker knows stays as it is. Of an earlier run it is written how
     that ended, where its row still stands: else the history would know of no end. A run that no
     child took may be granted again once it is written; so it is not where another one may act, or
-    may have acted.
+    may have acted. Over an end without a claim an unfinished run comes in doubt (`as_denied`).
     """
     found, _ = writer.read({one.request_id for one in runs})
     runs = [*_without_surpassed(writer, runs, found)]
@@ -71,7 +72,8 @@ def restore(writer: JournalWriter, runs: Sequence[OwnRun]) -> list[Row]:
         one, row = latest[name], locked.get(name)
         if row is None:
             insert_lost(writer, one.claim, _values(one, worker_id))
-        elif row.generation < one.generation:
+        elif row.generation < one.generation or row.is_unclaimed_end:
+            one = as_denied(one, row)
             values = {**claim_values(one.claim), **_values(one, worker_id), "by": null()}
             why = why_followed(row, one.claim)
             overwrite_lost(writer, row, values, why=why)

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from consumer.journal.records import DISOWNED, Claim, JournalState, Row, cleaned
+from consumer.journal.records import (
+    DISOWNED,
+    END_LOST,
+    FORGOTTEN,
+    Claim,
+    JournalState,
+    Row,
+    cleaned,
+)
 
 _HAPPENED = (JournalState.SUCCEEDED, JournalState.IN_DOUBT)
 _PARK = "park"
@@ -46,10 +54,26 @@ class ToldRun(NamedTuple):
         """The run: (request_id, generation)."""
         return self.claim.request_id, self.generation
 
+    @property
+    def is_open(self) -> bool:
+        """Whether another run may have followed it: it has no end, or was asked for again."""
+        is_asked_again = self.state == JournalState.FAILED and self.code == END_LOST
+        return self.state == JournalState.CLAIMED or is_asked_again
+
     def disowned(self) -> ToldRun:
         """Return the same run as one that its living worker has no more."""
         is_open = self.state == JournalState.CLAIMED
         return self._replace(owner=self.owner + DISOWNED) if is_open else self
+
+    def pruned(self, message: str) -> ToldRun:
+        """Return the same run as that of a request whose end the journal has pruned."""
+        return self._replace(
+            state=JournalState.IN_DOUBT,
+            owner=self.owner.removesuffix(DISOWNED),
+            code=FORGOTTEN,
+            message=message,
+            resend=False,
+        )
 
     def cleaned(self) -> ToldRun:
         """Return the same run without any words that a database could refuse."""

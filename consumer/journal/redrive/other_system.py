@@ -12,7 +12,13 @@ from collections.abc import Sequence
 
 from consumer.journal.actions import Action, ActionKind
 from consumer.journal.records import JournalState, Row
-from consumer.journal.redrive.redrive_rule import OF_A_CASE, DiscardVerdict, is_discarded, sendings
+from consumer.journal.redrive.redrive_rule import (
+    OF_A_CASE,
+    DiscardVerdict,
+    is_discarded,
+    sendings,
+    undo_verdict,
+)
 
 
 def is_beside(
@@ -49,17 +55,19 @@ def is_closed_beside(row: Row | None, actions: Sequence[Action]) -> bool:
 
     Not while a failure of this group is open: a redrive of the letter would send that.
     """
-    return _discard(actions) is not None and not has_open_failure(row, actions)
+    return discard_beside(actions) is not None and not has_open_failure(row, actions)
 
 
-def can_be_undone_beside(actions: Sequence[Action]) -> DiscardVerdict:
-    """Return whether the discard of a failure in another system can be undone."""
-    discard = _discard(actions)
-    if discard is None:
-        return DiscardVerdict.NOT_DISCARDED
-    return DiscardVerdict.UNDONE if discard.redrive_id is None else DiscardVerdict.REPLACED
+def can_be_undone_beside(actions: Sequence[Action], *, seen: str | None = None) -> DiscardVerdict:
+    """Return whether the discard of a failure in another system can be undone.
+
+    Args:
+        seen: the stamp of the discard that a person means; None: whichever stands.
+    """
+    return undo_verdict(discard_beside(actions), seen=seen)
 
 
-def _discard(actions: Sequence[Action]) -> Action | None:
+def discard_beside(actions: Sequence[Action]) -> Action | None:
+    """Return the discard by which the case of a failure in another system is closed."""
     of_it = [one for one in actions if one.action in OF_A_CASE and one.generation is None]
     return of_it[-1] if of_it and of_it[-1].action == ActionKind.DISCARD else None

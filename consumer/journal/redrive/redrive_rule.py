@@ -75,6 +75,7 @@ class DiscardVerdict(StrEnum):
 
     UNDONE = "undone"
     NOT_DISCARDED = "not_discarded"
+    ANOTHER = "another"  # it is discarded, but not by the discard that was seen
     REPLACED = "replaced"  # by a new request with other values, which may run
 
 
@@ -227,19 +228,34 @@ def is_discarded(actions: Sequence[Action], row: Row | None, *, of: int | None =
         row: None where it was pruned, or never was.
         of: the failure's generation as its letter says it; None where that is not known.
     """
-    return _discard(actions, row, of=of) is not None
+    return standing_discard(actions, row, of=of) is not None
 
 
-def can_be_undone(actions: Sequence[Action], row: Row | None) -> DiscardVerdict:
-    """Return whether the discard of a failure can be undone: nothing else has happened to it."""
+def can_be_undone(
+    actions: Sequence[Action], row: Row | None, *, seen: str | None = None
+) -> DiscardVerdict:
+    """Return whether the discard of a failure can be undone: nothing else has happened to it.
+
+    Args:
+        seen: the stamp of the discard that a person means; None: whichever stands.
+    """
     is_failed = row is None or row.state == JournalState.FAILED
-    discard = _discard(actions, row)
-    if discard is None or not is_failed:
+    return undo_verdict(standing_discard(actions, row) if is_failed else None, seen=seen)
+
+
+def undo_verdict(discard: Action | None, *, seen: str | None) -> DiscardVerdict:
+    """Return whether a discard can be undone; None where nothing is discarded."""
+    if discard is None:
         return DiscardVerdict.NOT_DISCARDED
+    if seen not in (None, discard.stamp):
+        return DiscardVerdict.ANOTHER
     return DiscardVerdict.UNDONE if discard.redrive_id is None else DiscardVerdict.REPLACED
 
 
-def _discard(actions: Sequence[Action], row: Row | None, *, of: int | None = None) -> Action | None:
+def standing_discard(
+    actions: Sequence[Action], row: Row | None, *, of: int | None = None
+) -> Action | None:
+    """Return the discard by which the case of a failure is closed; see `is_discarded`."""
     standing: list[Action] = []
     for action in actions:
         if action.action not in OF_A_CASE or not _is_about(action, row, of):
@@ -272,7 +288,7 @@ def _is_closed_since(
 
     It can be closed once the deadline of a reopening is over that was never sent.
     """
-    discard = _discard(actions, row, of=one.generation)
+    discard = standing_discard(actions, row, of=one.generation)
     return discard is not None and discard.redrive_id != wish.redrive_id
 
 

@@ -14,9 +14,10 @@ cancelled, or taken over by another process, stops before it reopens anything mo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from consumer.journal.actions import ActionKind, NewAction, lock_unknown, note
 from consumer.journal.claims.finishing import mark_published
@@ -78,7 +79,7 @@ class Redrives(ActingJournal):
             **dict.fromkeys(("positions", "marks", "unconfirmed"), "[]"),
             "counts": "{}",
         }
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             connection.execute(insert(redrive).values(values))
 
     def find(self, redrive_id: str) -> Redrive | None:
@@ -102,7 +103,7 @@ class Redrives(ActingJournal):
         is_same = owner.is_(None) if stands.owner is None else owner == stands.owner
         as_it_was = (redrive.c.state == stands.state, redrive.c.updated_at == stands.updated_at)
         conditions = (is_same, *as_it_was)
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             statement = update(redrive).where(*self.named(stands.redrive_id), *conditions)
             taken = statement.values(state=RUNNING, owner=self.owner, updated_at=now_ms())
             if connection.execute(taken).rowcount != 1:
@@ -110,20 +111,33 @@ class Redrives(ActingJournal):
             self._note(connection, stands.redrive_id, ActionKind.RESUME, by=by, reason=reason)
             return True
 
-    def cancel(self, redrive_id: str, *, by: str, reason: str | None) -> bool:
-        """Cancel a redrive that runs, wherever it does; say whether there was one."""
-        running = (*self.named(redrive_id), redrive.c.state == RUNNING)
-        with self._session.transaction() as connection:
+    def cancel(
+        self, redrive_id: str, *, by: str, reason: str | None, seen: str | None = None
+    ) -> bool:
+        """Cancel a redrive that runs, wherever it does; say whether there was one.
+
+        Args:
+            seen: the process that is meant, empty for none: not another that has gone on with it
+                since. None: whichever it is.
+        """
+        running = [*self.named(redrive_id), redrive.c.state == RUNNING]
+        if seen is not None:
+            running.append(or_(redrive.c.owner.is_(None), redrive.c.owner == seen))
+        with self._session.deed() as connection:
             cancelled = update(redrive).where(*running).values(state=CANCELLED)
             if connection.execute(cancelled).rowcount != 1:
                 return False
             self._note(connection, redrive_id, ActionKind.CANCEL, by=by, reason=reason)
             return True
 
-    def note_pause(self, redrive_id: str, *, by: str, reason: str) -> None:
-        """Record that a person lets a redrive stop, before it does."""
-        with self._session.transaction() as connection:
+    def note_pause(self, redrive_id: str, *, by: str, reason: str, seen: str) -> bool:
+        """Record that a person lets a redrive stop, before it does; see `cancel`."""
+        meant = (*self.named(redrive_id), redrive.c.owner == seen)
+        with self._session.deed() as connection:
+            if connection.execute(select(redrive.c.owner).where(*meant)).one_or_none() is None:
+                return False
             self._note(connection, redrive_id, ActionKind.PAUSE, by=by, reason=reason)
+            return True
 
     def named(self, redrive_id: str) -> tuple[ColumnElement[bool], ...]:
         """Return the conditions that a row is that of a redrive."""
@@ -160,7 +174,7 @@ class RedriveWork(Redrives):
             lock_unknown(connection, self._group)
             return int(connection.execute(select(now_ms())).scalar_one())
 
-        return self._contending(work)
+        return self._contending(work, self._session.transaction)
 
     def judge(
         self, candidates: Sequence[RedriveCandidate], wish: RedriveWish
@@ -187,6 +201,7 @@ class RedriveWork(Redrives):
         Raises:
             RedriveStopped: it is not this process's any more; nothing was changed.
             JournalUnavailable: the outcome is unknown; a resume finds it out.
+            JournalMoved: nothing was changed; a resume looks at the database that is named now.
         """
 
         def work(connection: Connection) -> list[RedriveVerdict]:
@@ -204,7 +219,7 @@ class RedriveWork(Redrives):
                 mark_published(connection, self._group, so_far.published)
             return judged
 
-        return self._contending(work)
+        return self._contending(work, self._session.deed)
 
     def close_again(
         self, redrive_id: str, names: Collection[tuple[str, int | None]], *, by: str, reason: str
@@ -212,7 +227,8 @@ class RedriveWork(Redrives):
         """Take reopenings back that Kafka takes no record for; return the rows."""
         given = {"redrive_id": redrive_id, "by": by, "reason": reason}
         return self._contending(
-            lambda connection: close_again(connection, self._group, names, **given)
+            lambda connection: close_again(connection, self._group, names, **given),
+            self._session.deed,
         )
 
     def save(self, redrive_id: str, so_far: SavedProgress) -> None:
@@ -228,7 +244,7 @@ class RedriveWork(Redrives):
             if so_far.published:
                 mark_published(connection, self._group, so_far.published)
 
-        self._contending(work)
+        self._contending(work, self._session.transaction)
 
     def leave(self, redrive_id: str, *, is_done: bool, filter_text: str | None = None) -> None:
         """Give the redrive back: done, or to be resumed.
@@ -242,7 +258,7 @@ class RedriveWork(Redrives):
         """
         values = {"owner": None, **({"state": DONE} if is_done else {})}
         values |= {} if filter_text is None else {"filter": filter_text}
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             self._write(connection, redrive_id, values)
 
     def release(self, redrive_id: str) -> None:
@@ -263,13 +279,17 @@ class RedriveWork(Redrives):
                 "`onceward-dlq redrives` says which"
             )
 
-    def _contending(self, work: Callable[[Connection], OutcomeT]) -> OutcomeT:
+    def _contending(
+        self,
+        work: Callable[[Connection], OutcomeT],
+        begun: Callable[[], AbstractContextManager[Connection]],
+    ) -> OutcomeT:
         """Do work in a transaction, again where another one was in its way."""
         for _ in range(TRIES - 1):
             try:
-                with self._session.transaction() as connection:
+                with begun() as connection:
                     return work(connection)
             except Contended:
                 continue  # rolled back whole
-        with self._session.transaction() as connection:
+        with begun() as connection:
             return work(connection)

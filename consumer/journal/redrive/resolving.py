@@ -70,7 +70,7 @@ class PersonDecisions(ActingJournal):
         }
         if "\0" in (result or "") + (code or ""):
             raise DataRefused("NUL in text")
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             rows, _ = read_rows(connection, self._group, [request_id], lock=True)
             row = rows.get(request_id)
             if row is None or row.state != JournalState.IN_DOUBT:
@@ -107,7 +107,8 @@ class PersonDecisions(ActingJournal):
         ids = {one.request_id for one in wanted}
         outcomes: list[Redrivable | None] = []
         new_actions: dict[str, NewAction] = {}
-        with self._session.transaction() as connection:
+        begun = self._session.transaction if is_trial else self._session.deed
+        with begun() as connection:
             rows, now = read_rows(connection, self._group, ids, lock=True)
             actions = locked_actions_of(connection, self._group, ids, rows)
             for one in wanted:
@@ -126,20 +127,27 @@ class PersonDecisions(ActingJournal):
         return outcomes
 
     def undo_discard(
-        self, request_ids: Collection[str], *, by: str, reason: str, is_beside: bool = False
+        self,
+        request_ids: Collection[str],
+        *,
+        by: str,
+        reason: str,
+        is_beside: bool = False,
+        seen: str | None = None,
     ) -> dict[str, DiscardVerdict]:
         """Undo discards, as long as nothing else has happened to their requests.
 
         Args:
             is_beside: those of failures in another system, whatever has happened in this group.
+            seen: the stamp of the discard that is meant; None: whichever stands.
         """
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             rows, _ = read_rows(connection, self._group, request_ids, lock=True)
             actions = locked_actions_of(connection, self._group, request_ids, rows)
             found = {
-                name: can_be_undone_beside(actions.get(name, ()))
+                name: can_be_undone_beside(actions.get(name, ()), seen=seen)
                 if is_beside
-                else can_be_undone(actions.get(name, ()), rows.get(name))
+                else can_be_undone(actions.get(name, ()), rows.get(name), seen=seen)
                 for name in request_ids
             }
             new_actions = [
@@ -154,7 +162,7 @@ class PersonDecisions(ActingJournal):
 
     def look(self, request_id: str, *, by: str) -> None:
         """Note that a person looks at the value and headers of a request."""
-        with self._session.transaction() as connection:
+        with self._session.deed() as connection:
             rows, _ = read_rows(connection, self._group, [request_id])
             generation = rows[request_id].generation if request_id in rows else None
             new_action = NewAction(request_id, generation, None)

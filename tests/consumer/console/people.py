@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,14 @@ class Browser:
         headers = {"origin": origin, "sec-fetch-site": "same-origin"}
         fields = {"token": self.token(page), **fields}
         return self.http.post(path, data=fields, headers=headers)
+
+    def form(self, act: str, page: str) -> dict[str, str]:
+        """Return the hidden fields of a page's form, as they stand there now."""
+        text = self.http.get(page).text
+        found = re.search(rf'<form [^>]*action="/act/{act}[#"].*?</form>', text, re.DOTALL)
+        assert found is not None, f"{page} has no form to {act}"
+        fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', found[0])
+        return {name: unescape(value) for name, value in fields if name != "token"}
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def test_a_fault_while_connections_are_closed_is_logged_and_later_ones_are_close
     ("act", "fields"),
     [
         ("resume_topic", {"topic": "t", "since": "1"}),
-        ("cancel_redrive", {"redrive_id": uuid.uuid4().hex, "because": "the bank is away"}),
+        ("cancel_redrive", {"redrive_id": uuid.uuid4().hex, "because": "x", "process": ""}),
     ],
 )
 def test_an_act_asks_no_connection_that_a_look_has_left(

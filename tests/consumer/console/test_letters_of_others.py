@@ -160,7 +160,7 @@ def test_once_more_is_warned_of_and_a_second_click_sends_nothing(many: Case, dlq
         second = one.send("/act/redrive", **form | {"preview": preview})
         assert second.status_code == 409 and redrive_id in second.text
     eventually(lambda: planted.sent(redrive_id), timeout_s=60, what="a letter that is sent")
-    cancel = {"redrive_id": redrive_id, "because": "enough"}
+    cancel = olga.form("cancel_redrive", f"/redrives/{redrive_id}") | {"because": "enough"}
     assert olga.send("/act/cancel_redrive", **cancel).status_code == 303
     eventually(lambda: "cancelled" in olga.http.get(f"/redrives/{redrive_id}").text)
     assert len(planted.redrives()) == 2
@@ -199,7 +199,9 @@ def test_one_is_looked_at_discarded_and_opened_again(spring: Case) -> None:
     assert "discarded" in page and "Undo the discard" in page
     left = text_of(olga.http.get(f"/choose/redrive?dlq={spring.dlq}&unknown=yes"))
     assert f"{LETTERS - 1} dead letters</b> would be" in left
-    undo = olga.send("/act/undo_discard", **look, because="not refunded")
+    form = olga.form("undo_discard", where)
+    assert form.items() >= look.items()
+    undo = olga.send("/act/undo_discard", **form, because="not refunded")
     assert undo.headers["location"] == where and "Send it back" in olga.http.get(where).text
     kinds = [(one["action"], one["by"]) for one in planted.actions()]
     assert kinds == [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -10,6 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 from selenium.webdriver.common.by import By
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 from consumer.console import live, pages
 from consumer.journal.pauses import Pauses
@@ -21,8 +26,10 @@ from tests.consumer.console.test_pages import HOSTILE, text_of
 from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.eventually import eventually
 from tests.kit.chromium import chromium
+from tests.producer_client.http.conftest import AppServer
 
 EVENTS = {"Accept": "text/event-stream"}
+LIMIT_S = 10.0
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +121,38 @@ def test_open_pages_share_a_reading_and_a_person_who_opens_one_sees_a_new_one(
         for _ in range(3):
             console.get("/workers")
         assert len(read) - before >= 3
+
+
+def test_streams_that_wait_for_a_slow_server_hold_up_no_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[float] = []
+    may_end = threading.Event()
+
+    def until_next_s(now_s: float) -> float:
+        asked.append(now_s)
+        return 0.0 if len(asked) <= live.MOST_STREAMS else 3600.0
+
+    def look() -> str:
+        may_end.wait()
+        return "seen"
+
+    monkeypatch.setattr(live, "_until_next_s", until_next_s)
+    streams = live.LiveStreams(asyncio.Event())
+    routes = [
+        Route("/live", lambda request: streams.of(look)),
+        Route("/page", lambda request: PlainTextResponse("here")),
+    ]
+    with ExitStack() as stack:
+        stack.callback(streams.close)
+        server = AppServer(Starlette(routes=routes))
+        stack.callback(server.close)
+        stack.callback(may_end.set)
+        for _ in range(live.MOST_STREAMS):
+            opening = server.http.stream("GET", "/live", headers=EVENTS, timeout=LIMIT_S)
+            assert stack.enter_context(opening).status_code == 200
+        eventually(lambda: len(asked) == live.MOST_STREAMS)
+        assert server.http.get("/page", timeout=LIMIT_S).text == "here"
 
 
 @pytest.mark.parametrize("page", ["/letters", "/topics", "/workers?go-on=yes"])

@@ -113,7 +113,7 @@ def test_what_needs_a_person_is_named_and_each_request_has_its_page(
     none = text_of(console.get("/letters", params={"reason": HOSTILE}))
     assert failed not in none and "0 dead letters" in none
     doubts = text_of(console.get("/doubts"))
-    assert f"onceward-dlq resolve --failed --because '' {doubtful}" in doubts
+    assert f"onceward-dlq resolve --failed --run 1 --because '' {doubtful}" in doubts
     assert "BankDown" in text_of(console.get(f"/requests/{failed}"))
     page = text_of(console.get(f"/requests/{failed}?letters=yes"))
     assert "Dead letter of" in page and f"onceward-dlq redrive {failed}" in page

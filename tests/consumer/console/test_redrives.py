@@ -135,8 +135,9 @@ def test_what_was_seen_is_sent_back_or_nothing(planted: Planted, olga: Browser) 
     assert redrive_id in olga.http.get("/redrives").text
 
     # The discard is taken back, once.
-    undo = {"request_id": "request-00000003", "because": "not refunded"}
-    assert "Undo the discard" in olga.http.get("/requests/request-00000003").text
+    where = "/requests/request-00000003"
+    undo = olga.form("undo_discard", where) | {"because": "not refunded"}
+    assert "Undo the discard" in olga.http.get(where).text
     assert [olga.send("/act/undo_discard", **undo).status_code for _ in range(2)] == [303, 409]
 
 
@@ -156,7 +157,9 @@ def test_the_form_of_a_preview_previews_the_same_letters_again(
     assert re.fullmatch(r"messages a\\nb\\x1b, since [0-9T:.-]+Z", unescape(words[0][1]))
 
 
-def test_as_many_failures_are_not_the_ones_that_were_seen(planted: Planted, olga: Browser) -> None:
+def test_as_many_failures_are_not_the_ones_that_were_seen(
+    planted: Planted, olga: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = "request-00000001", "request-00000002"
 
     def discards(name: str) -> int:
@@ -166,7 +169,8 @@ def test_as_many_failures_are_not_the_ones_that_were_seen(planted: Planted, olga
     assert discards(one) == 303
     where = "/choose/redrive?reason=BANK_CLOSED"
     seen = previewed(olga.http.get(where).text)
-    assert olga.send("/act/undo_discard", request_id=one, because="x").status_code == 303
+    undo = olga.form("undo_discard", f"/requests/{one}")
+    assert olga.send("/act/undo_discard", **undo, because="x").status_code == 303
     assert discards(other) == 303
     assert olga.send("/act/redrive", page=where, preview=seen, because="x").status_code == 409
     assert planted.redrives() == []
@@ -180,9 +184,49 @@ def test_as_many_failures_are_not_the_ones_that_were_seen(planted: Planted, olga
     before = len(planted.actions())
     assert olga.send("/act/discard", preview=seen, because="x").status_code == 409
     assert len(planted.actions()) == before
+    # So it is between the last look and the act.
+    seen = previewed(olga.http.get(f"/choose/discard?id={one}").text)
+
+    def late(*given: Any, **named: Any) -> Any:
+        with engine.begin() as connection:
+            connection.execute(of_it.values(generation=3))
+        return discard_letters(*given, **named)
+
+    monkeypatch.setattr("consumer.console.acts.discard_letters", late)
+    assert olga.send("/act/discard", preview=seen, because="x").status_code == 409
+    assert len(planted.actions()) == before
     # A reason of blanks is no missing one: its letters are none.
     page = olga.http.get("/choose/discard", params={"topic": planted.topic, "reason": " "}).text
     assert "0 dead letters" in page
+
+
+def test_a_page_held_open_undoes_no_discard_that_its_person_has_not_seen(
+    planted: Planted, opened: Open, people: ExitStack
+) -> None:
+    olga, otto = people.enter_context(logged_in(opened(planted.settings), "olga", "otto"))
+    one = "request-00000001"
+
+    def discards(person: Browser, because: str) -> None:
+        seen = previewed(person.http.get(f"/choose/discard?id={one}").text)
+        assert person.send("/act/discard", preview=seen, because=because).status_code == 303
+
+    def undoes(person: Browser, form: dict[str, str]) -> httpx.Response:
+        return person.send("/act/undo_discard", **form, because="no test")
+
+    discards(olga, "a test")
+    held = olga.form("undo_discard", f"/requests/{one}")
+    assert "olga has discarded it at 20" in olga.http.get(f"/requests/{one}").text
+    assert undoes(otto, otto.form("undo_discard", f"/requests/{one}")).status_code == 303
+    discards(otto, "refunded by hand")
+    before = len(planted.actions())
+    late = undoes(olga, held)
+    said = unescape(late.text)
+    assert late.status_code == 409 and "is not the one that stands now; since then" in said
+    assert "otto has undone its discard at 20" in said and "(refunded by hand)" in said
+    assert olga.send("/act/undo_discard", request_id=one, because="x").status_code == 400
+    assert len(planted.actions()) == before
+    assert "otto has discarded it at 20" in olga.http.get(f"/requests/{one}").text
+    assert undoes(olga, olga.form("undo_discard", f"/requests/{one}")).status_code == 303
 
 
 @pytest.mark.parametrize("kind", [REDRIVE, DISCARD])
@@ -239,7 +283,8 @@ def test_who_goes_on_is_asked_about_what_succeeded_since_the_page(
     answer = olga.send("/act/redrive", preview=seen, because=BECAUSE, rate="0.1")
     redrive_id = redrive_of(answer)
     form = {"redrive_id": redrive_id, "because": BECAUSE}
-    assert olga.send("/act/pause_redrive", **form).status_code == 303
+    pause = olga.form("pause_redrive", f"/redrives/{redrive_id}")
+    assert olga.send("/act/pause_redrive", **pause, because=BECAUSE).status_code == 303
     ended(planted, redrive_id)
     page = f"/redrives/{redrive_id}?go-on=yes"
     assert "all_the_same" not in olga.http.get(page).text
@@ -267,11 +312,12 @@ def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: 
     assert "Pause" in olga.http.get(page).text
     assert '<noscript><meta http-equiv="refresh"' in olga.http.get(page).text
     named = {"redrive_id": redrive_id}
-    assert olga.send("/act/pause_redrive", page=page, **named).status_code == 400
-    named["because"] = "the bank asks for a pause"
-    assert olga.send("/act/pause_redrive", page=page, **named).status_code == 303
+    first, cancel = olga.form("pause_redrive", page), olga.form("cancel_redrive", page)
+    assert olga.send("/act/pause_redrive", page=page, **first).status_code == 400
+    first["because"] = "the bank asks for a pause"
+    assert olga.send("/act/pause_redrive", page=page, **first).status_code == 303
     ended(planted, redrive_id)
-    assert olga.send("/act/pause_redrive", page=page, **named).status_code == 409
+    assert olga.send("/act/pause_redrive", page=page, **first).status_code == 409
     assert "the bank asks for a pause" in olga.http.get("/actions").text
     assert "stopped" in olga.http.get(page).text
 
@@ -281,9 +327,15 @@ def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: 
     assert olga.send("/act/resume_redrive", page=page, **named).status_code == 400
     resumed = olga.send("/act/resume_redrive", page=page, **named, seen=seen, rate="0.1")
     assert redrive_of(resumed) == redrive_id
-    assert olga.send("/act/cancel_redrive", page=page, **named).status_code == 303
+    # Of a page from before somebody has gone on with it.
+    for act, seen_then in (("pause_redrive", first), ("cancel_redrive", cancel)):
+        late = olga.send(f"/act/{act}", page=page, **seen_then | {"because": "enough"})
+        assert late.status_code == 409 and "somebody has gone on with" in late.text, act
+    assert planted.redrive().state == RUNNING
+    cancel = olga.form("cancel_redrive", page) | {"because": "go on"}
+    assert olga.send("/act/cancel_redrive", page=page, **cancel).status_code == 303
     eventually(lambda: "cancelled" in olga.http.get(page).text)
-    assert olga.send("/act/cancel_redrive", page=page, **named).status_code == 409
+    assert olga.send("/act/cancel_redrive", page=page, **cancel).status_code == 409
     eventually(lambda: "Pause" not in olga.http.get(page).text, timeout_s=60)
     # Of a page from before somebody cancelled it.
     late = olga.send("/act/resume_redrive", page=page, **named, seen=seen)
@@ -293,7 +345,7 @@ def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: 
     eventually(lambda: planted.redrive().state == DONE, timeout_s=60)
     assert set(planted.sent(redrive_id).values()) == {1}
     assert len(planted.sent(redrive_id)) == LETTERS
-    nowhere = {"redrive_id": "nowhere", "because": "x"}
+    nowhere = {"redrive_id": "nowhere", "because": "x", "process": ""}
     assert olga.send("/act/cancel_redrive", **nowhere).status_code == 409
     assert olga.http.get("/redrives/nowhere").status_code == 404
 

@@ -104,7 +104,7 @@ def test_failures_are_listed_shown_and_exported(make_box: MakeBox, dlq: Dlq) -> 
     assert (doubt["request_id"], last["summary"]["states"]) == (doubtful, {"in_doubt": 1})
     page = dlq(config, "list", "--state", "in_doubt").stdout
     assert "1 open doubt," in page
-    pasted = f"onceward-dlq resolve --config {config} --failed --because '' {doubtful}"
+    pasted = f"onceward-dlq resolve --config {config} --failed --run 1 --because '' {doubtful}"
     assert pasted in page.splitlines()[-1]
     _, *words = shlex.split(pasted)
     unsaid = dlq(config, *words)

@@ -90,6 +90,7 @@ def test_a_doubt_stands_there_with_the_commands_that_end_it() -> None:
         assert part in facts
     assert message.isprintable()
     for how, command in zip(("--succeeded", "--failed"), commands, strict=True):
-        given = ["onceward-dlq", "resolve", "--config", "a b.toml", how, "--because", ""]
+        given = ["onceward-dlq", "resolve", "--config", "a b.toml", how]
+        given += ["--run", "1", "--because", ""]
         assert shlex.split(command) == [*given, "--", "-n;`x`"]
-    assert len(resolve_commands("a", config=None)) == 2
+    assert len(resolve_commands(doubt("a"), config=None)) == 2

@@ -23,7 +23,7 @@ from tests.consumer.features.dead_letters.samples import failed
 from tests.consumer.samples import row
 
 OPEN = {"letters": [letter(DLQ_REDRIVE_COUNT="3")], "row": failed()}
-IN_DOUBT = ["resolve --succeeded", "resolve --failed"]
+IN_DOUBT = ["resolve --succeeded --run 1", "resolve --failed --run 1"]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ CLOSED_HERE = [CLOSED[0]._replace(generation=1)]
         ({"row": row("a", "IN_DOUBT")}, [*IN_DOUBT, "discard --dlq x"]),
         (
             {"row": row("a", "SUCCEEDED"), "state": LetterState.DISCARDED, "actions": CLOSED},
-            ["discard --undo --dlq x"],
+            ["discard --undo --dlq x --seen 0.1 --because"],
         ),
         (
             {"row": failed(), "verdict": Redrivable.SEND},
@@ -108,7 +108,7 @@ CLOSED_HERE = [CLOSED[0]._replace(generation=1)]
                 "verdict": Redrivable.DISCARDED,
                 "actions": [*CLOSED_HERE, *CLOSED],
             },
-            ["discard --undo --because", "discard --undo --dlq x"],
+            ["discard --undo --seen 0.1 --because", "discard --undo --dlq x --seen 0.1 --because"],
         ),
     ],
 )
@@ -123,7 +123,8 @@ def test_a_letter_of_another_system_is_closed_beside_what_this_group_has_done(
 def test_a_paused_topic_is_resumed_only_for_what_has_not_ended() -> None:
     pause = PauseRow("payments", "a reason", NOW, "ann")
     (first, *_) = next_commands(report_with(row=row("a", "CLAIMED"), pause=pause), config="x.toml")
-    assert first.command == "onceward-worker resume --config x.toml payments"
+    words = f"onceward-worker resume --since {NOW} --config x.toml payments"
+    assert first.command == words
     assert next_commands(report_with(row=row("a", "SUCCEEDED"), pause=pause)) == []
 
 

@@ -32,7 +32,9 @@ def test_a_request_is_shown_from_its_sending_to_its_end(make_box: MakeBox, dlq: 
         done = dlq(config, "show", name)
         assert done.code == ExitCode.FINE and gate.path not in done.stdout
         assert "the bank moves" in done.stdout
-        resume = shlex.join(("onceward-worker", "resume", "--config", str(config), topic))
+        since = next(str(one.since) for one in pauses.paused() if one.topic == topic)
+        words = ("onceward-worker", "resume", "--since", since, "--config", str(config), topic)
+        resume = shlex.join(words)
         assert resume in done.stdout.splitlines()
         pauses.resume(topic, by="ann@host")
 

@@ -13,6 +13,8 @@ from consumer.journal import (
     JournalState,
     Refusal,
     Row,
+    Takeover,
+    TakeoverKind,
     VerdictKind,
 )
 from consumer.journal.records import Applied
@@ -55,6 +57,30 @@ def claim(
         effect_kind=effect_kind,
         wakes=wakes,
         in_doubt=in_doubt,
+    )
+
+
+def takeover(
+    request_id: str,
+    generation: int = 1,
+    kind: TakeoverKind = TakeoverKind.EXCLUDED,
+    because: str = "CHILD_DIED",
+    effect_kind: str | None = None,
+    in_doubt: str | None = None,
+    *,
+    error: str | None = None,
+) -> Takeover:
+    """Return a takeover of a run of the request of `claim`."""
+    return Takeover(
+        request_id=request_id,
+        topic="payments",
+        payload_sha256=SHA,
+        generation=generation,
+        kind=kind,
+        because=because,
+        effect_kind=effect_kind,
+        in_doubt=in_doubt,
+        error=error,
     )
 
 

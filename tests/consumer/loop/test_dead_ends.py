@@ -9,6 +9,7 @@ import pytest
 from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
 from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row
 from consumer.journal import JournalState as Journaled
+from consumer.journal.records import END_LOST
 from consumer.loop import dead_ends
 from consumer.loop.continuation import NextStep
 from consumer.loop.recovery.sweeper import after_dead
@@ -109,12 +110,12 @@ def test_a_run_that_may_have_acted_did_not_end_as_if_it_had_never_been_claimed(
     assert end is not None
     assert end.state == ("IN_DOUBT" if is_doubted else state.value)
     if is_doubted:
-        assert (end.code, state.value in (end.message or "")) == (dead_ends.END_LOST, True)
+        assert (end.code, state.value in (end.message or "")) == (END_LOST, True)
 
 
 def test_a_claim_that_a_living_worker_gave_up_is_not_said_to_be_of_a_dead_one() -> None:
     given_up = row(owner=f"me{DISOWNED}")
-    assert dead_ends.parked(given_up).code == dead_ends.END_LOST
+    assert dead_ends.parked(given_up).code == END_LOST
     assert dead_ends.parked(row()).code == WORKER_DIED
 
 

@@ -11,6 +11,7 @@ from consumer.journal import JournalState as Journaled
 from consumer.journal.losses.told_rule import catch_up_with
 from consumer.loop.mapping import claim_of_row
 from consumer.loop.told_runs import leads, told_run
+from feedback.records.envelope import FirstPlace
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.journal.samples import OTHER_SHA, SHA, claim, row
@@ -76,6 +77,14 @@ def test_a_run_is_declared_as_its_client_was_told_however_its_handler_is_declare
     assert (found.claim.effect_kind, found.claim.in_doubt) == ("marked", "retry_same_key")
     assert found.claim.claimed_at == 7
     assert run_of(ENDED, declared=declared).state is Journaled.SUCCEEDED
+
+
+def test_a_run_has_the_place_of_the_first_record_that_its_client_was_told() -> None:
+    assert run_of(TOLD).claim.first is None
+    placed = replace(TOLD, partition=3, offset=5)
+    assert run_of(placed).claim.first == FirstPlace("payments", 3, 5)
+    first = FirstPlace("payments", 4, 2, -1)
+    assert run_of(replace(placed, first=first)).claim.first == first
 
 
 @pytest.mark.parametrize("told", [None, "garbage"])

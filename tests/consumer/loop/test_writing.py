@@ -11,18 +11,15 @@ from sqlalchemy import NullPool, create_engine, text
 
 from consumer.journal import (
     DISOWNED,
-    WORKER_DIED,
     Applied,
     Finish,
     Journal,
     OwnRun,
-    Takeover,
-    TakeoverKind,
     VerdictKind,
     Work,
 )
 from consumer.loop import mapping
-from consumer.loop.continuation import NextStep, continuation
+from consumer.loop.continuation import NextStep, after_voided, continuation
 from consumer.loop.granted import claimed_delivery
 from consumer.loop.in_flight import InFlight
 from consumer.loop.order.key_queues import KeyQueues
@@ -99,7 +96,7 @@ def _followed(journal: Journal, first: Journal, kept: InFlight) -> None:
     """Let a run of ours follow one whose key was voided; no child takes it."""
     one = delivery("a")._replace(deadline_at=FAR_MS)
     first.apply(Work(claims=[mapping.claim(one)]))
-    wish = Takeover("a", 1, TakeoverKind.VOIDED, WORKER_DIED)
+    wish = after_voided(one, 1).takeover
     (taken,) = journal.apply(Work(takeovers=[wish])).takeovers.values()
     assert taken.row is not None
     assert (taken.row.generation, taken.row.voids) == (2, 1)

@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from sqlalchemy import NullPool, create_engine, update
 
 from consumer.dlq import discard_command
 from consumer.dlq.redrive import commands
+from consumer.journal.tables import request
 from tests.consumer.dlq.conftest import Dlq
 from tests.consumer.dlq.conftest import dlq as dlq
 from tests.consumer.dlq.letters import write
@@ -52,3 +54,20 @@ def test_what_fails_between_the_question_and_the_yes_is_not_among_its_letters(
         said.append(found.get("sent", found.get("discarded")))
     assert [one.split()[2 if words[0] == "redrive" else 1] for one in asked] == ["1", "2"]
     assert said == [1, 2]
+
+
+def test_one_that_fails_again_between_the_question_and_the_yes_is_left(
+    planted: Planted, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again, other = "request-00000001", "request-00000002"
+
+    def says_yes(question: str) -> None:
+        engine = create_engine(planted.settings.journal.url, poolclass=NullPool)
+        with engine.begin() as connection:
+            of_it = update(request).where(request.c.request_id == again)
+            connection.execute(of_it.values(generation=2, code="CHARGED_TWICE"))
+
+    monkeypatch.setattr(discard_command, "require_yes", says_yes)
+    done = dlq(planted.config, "discard", again, other, "--because", "refunded", "--json")
+    assert done.code == 1, done.stderr
+    assert json.loads(done.stdout)["requests"] == {again: "older_failure", other: "taken"}

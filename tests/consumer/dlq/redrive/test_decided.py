@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import threading
 
 import pytest
@@ -32,10 +33,14 @@ def doubt(scene: Scene) -> str:
 
 def test_a_waiting_client_sees_a_doubt_resolved(running: Scene) -> None:
     request_id = doubt(running)
+    other = running.dlq("resolve", request_id, "--failed", "--run", "2", "--reason", "x", code=1)
+    assert "is in doubt by run 1 now" in other.stdout
     events = running.stage.client.store.redis.pubsub()  # type: ignore[no-untyped-call]
     events.subscribe(running.stage.client.store.events_channel(request_id))
+    (command, *_) = (one["command"] for one in running.said("show", request_id)["next"])
+    assert "resolve --succeeded --run 1 " in command
     how = ("--succeeded", "--result", '{"receipt": 7}', "--reason", "the list", "--by", "zoe")
-    said = running.said("resolve", request_id, *how)
+    said = running.said("resolve", request_id, *how, "--run", "1")
     assert (said["resolved"], said["status"], said["told"]) == (True, "SUCCEEDED", True)
     heard = [events.get_message(timeout=60)["data"] for _ in range(2)]
     assert heard[-1] == b"SUCCEEDED"
@@ -90,6 +95,8 @@ def test_with_redis_away_a_worker_tells_it_later(make_scene: MakeScene) -> None:
         ("resolve", "a", "--succeeded", "--result", "NaN", "--reason", "x"),
         ("discard", "a"),
         ("discard", "--because", "x"),
+        ("discard", "a", "--because", "x", "--seen", "1.1"),
+        ("discard", "a", "b", "--undo", "--because", "x", "--seen", "1.1"),
     ],
 )
 def test_what_makes_no_sense_changes_nothing(running: Scene, arguments: tuple[str, ...]) -> None:
@@ -163,6 +170,17 @@ def test_a_discard_is_undone_as_long_as_nothing_else_has_happened(running: Scene
     undo = ("--undo", "--because", "the wrong one")
     running.said("discard", failed, "--because", "a test")
     assert running.said("redrive", failed, code=1)["refused"] == {"discarded": 1}
+    (shown,) = (one["command"] for one in running.said("show", failed)["next"])
+    assert running.said("discard", failed, *undo)["requests"] == {failed: "undone"}
+    # The command on an old screen names the discard that was there then.
+    words = shlex.split(shown)
+    seen = ("--seen", words[words.index("--seen") + 1])
+    running.said("discard", failed, "--because", "refunded by hand", "--by", "otto")
+    late = running.dlq("discard", failed, *undo, *seen, code=1).stdout
+    assert "is not the one that stands now; since then" in late
+    assert ", otto has discarded it at 20" in late and "(refunded by hand)" in late
+    assert "has undone its discard at 20" in late
+    assert running.said("discard", failed, *undo, *seen, code=1)["requests"] == {failed: "another"}
     assert running.said("discard", failed, *undo)["requests"] == {failed: "undone"}
     assert running.said("discard", failed, *undo, code=1)["requests"] == {failed: "not_discarded"}
     assert running.said("discard", other, *undo, code=1)["requests"] == {other: "not_discarded"}
@@ -170,7 +188,8 @@ def test_a_discard_is_undone_as_long_as_nothing_else_has_happened(running: Scene
     assert running.said("redrive", replaced, "--set", "amount=7")["sent"] == 1
     assert running.said("discard", replaced, *undo, code=1)["requests"] == {replaced: "replaced"}
     assert running.said("redrive", failed)["sent"] == 1
-    assert [one["action"] for one in running.actions(failed)] == ["discard", "undo", "redrive"]
+    done = [one["action"] for one in running.actions(failed)]
+    assert done == ["discard", "undo", "discard", "undo", "redrive"]
 
 
 def at_a_terminal(scene: Scene, answer: str, *arguments: str) -> tuple[int, str]:

@@ -61,7 +61,11 @@ def test_commands_say_what_stands_and_end_by_it(scene: Scene) -> None:
     assert printed.endswith("by ann@desk: the bank's \\x1b[31mmigration\n")
     (found,) = scene.paused()
     assert (found["topic"], found["by"], found["reason"]) == (topic, "ann@desk", REASON)
-    code, printed = scene.command("resume", topic, "--by", "bob@desk")
+    # Of a screen from before it was paused anew.
+    code, printed = scene.command("resume", topic, "--since", str(found["since"] - 1))
+    assert (code, printed) == (1, "")
+    since = ("--since", str(found["since"]))
+    code, printed = scene.command("resume", topic, *since, "--by", "bob@desk")
     assert (code, printed.startswith(f"{topic} goes on")) == (0, True)
     (row,) = scene.stage.execute("SELECT resumed_by FROM onceward_pause")
     assert row[0] == "bob@desk"

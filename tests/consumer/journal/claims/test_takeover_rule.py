@@ -8,7 +8,6 @@ from consumer.journal import (
     WORKER_DIED,
     JournalState,
     Row,
-    Takeover,
     TakeoverKind,
     TakeoverResultKind,
 )
@@ -20,7 +19,7 @@ from consumer.journal.claims.takeover_rule import (
     decide_takeover,
     effect_excluded,
 )
-from tests.consumer.journal.samples import row
+from tests.consumer.journal.samples import OTHER_SHA, row, takeover
 
 KIND = TakeoverKind
 RESULT = TakeoverResultKind
@@ -46,7 +45,7 @@ def decided(
 ) -> TakeoverDecision:
     """Return the decision about worker `me` taking over generation 1 of request `a`."""
     return decide_takeover(
-        Takeover("a", 1, kind, because, error=error),
+        takeover("a", 1, kind, because, error=error),
         stands,
         now,
         worker_id="me",
@@ -92,6 +91,18 @@ def test_nothing_is_taken_over_that_went_on_or_is_gone() -> None:
     assert decided(None).kind is RESULT.STALE
     assert decided(claimed(generation=3)).kind is RESULT.STALE
     assert decided(claimed(generation=2, owner="peer")).kind is RESULT.STALE
+
+
+@pytest.mark.parametrize("kind", KIND)
+@pytest.mark.parametrize("other", [{"payload_sha256": OTHER_SHA}, {"topic": "refunds"}])
+def test_the_row_of_another_request_under_the_id_is_not_taken_over(
+    kind: TakeoverKind, other: dict[str, str]
+) -> None:
+    stands = claimed(owner="dead", effect_at=5, **other)
+    assert decided(stands, kind, owner_lives=False).kind is RESULT.STALE
+    assert decided(stands, kind, now=DEADLINE, owner_lives=False).kind is RESULT.STALE
+    ours = claimed(generation=2, **other)
+    assert decided(ours, kind).kind is RESULT.STALE
 
 
 def test_nothing_is_taken_over_beside_a_later_run_in_hand_whose_claim_is_lost() -> None:

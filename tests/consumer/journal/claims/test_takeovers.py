@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from consumer.journal import (
@@ -9,7 +11,6 @@ from consumer.journal import (
     EffectMark,
     Journal,
     JournalState,
-    Takeover,
     TakeoverKind,
     TakeoverResult,
     TakeoverResultKind,
@@ -17,7 +18,7 @@ from consumer.journal import (
     Work,
 )
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
-from tests.consumer.journal.samples import PAST, claim, finish, new_id
+from tests.consumer.journal.samples import OTHER_SHA, PAST, claim, finish, new_id, takeover
 
 KIND = TakeoverKind
 RESULT = TakeoverResultKind
@@ -33,7 +34,7 @@ def taken(
 ) -> TakeoverResult:
     """Take one run over, held as a worker holds its own."""
     run = (request_id, generation)
-    wish = Takeover(request_id, generation, kind, because)
+    wish = takeover(request_id, generation, kind, because)
     return journal.apply(Work(takeovers=[wish]), held=[run]).takeovers[run]
 
 
@@ -106,7 +107,7 @@ def test_the_next_run_is_of_the_kind_that_its_handler_is_declared_as_now(
 ) -> None:
     if kind is not KIND.EXCLUDED:
         journal.apply(Work(effects=[EffectMark(name, 1)]))
-    wish = Takeover(name, 1, kind, "CHILD_DIED", declared)
+    wish = takeover(name, 1, kind, "CHILD_DIED", declared)
     row = journal.apply(Work(takeovers=[wish]), held=[(name, 1)]).takeovers[name, 1].row
     assert row is not None
     assert (row.effect_kind, row.effect_at is not None) == (effect_kind, has_effect)
@@ -119,7 +120,7 @@ def test_each_run_keeps_the_kind_and_the_policy_that_it_was_claimed_with(
     first = claim(one, effect_kind="external", in_doubt="retry_same_key")
     row = journal.apply(Work(claims=[first])).verdicts[0].row
     assert row is not None and row.in_doubt == "retry_same_key"
-    wish = Takeover(one, 1, KIND.SAME_KEY, "CHILD_DIED", "marked", "query")
+    wish = takeover(one, 1, KIND.SAME_KEY, "CHILD_DIED", "marked", "query")
     row = journal.apply(Work(takeovers=[wish]), held=[(one, 1)]).takeovers[one, 1].row
     assert row is not None and row.in_doubt == "query"
     journal.apply(Work(finishes=[finish(one, 2, JournalState.FAILED, resend=True)]))
@@ -155,6 +156,26 @@ def test_a_living_owner_keeps_its_claim_and_a_dead_one_does_not(
     assert taken(peer, name, because=WORKER_DIED).kind is RESULT.GRANTED
 
 
+@pytest.mark.parametrize("kind", KIND)
+@pytest.mark.parametrize("ours", [{"payload_sha256": OTHER_SHA}, {"topic": "refunds"}])
+def test_a_run_whose_claim_is_lost_does_not_go_on_as_another_request_of_its_id(
+    journal: Journal,
+    open_journal: OpenJournal,
+    database: Database,
+    kind: TakeoverKind,
+    ours: dict[str, Any],
+) -> None:
+    name = new_id()
+    # The database has lost our claim, and the lease of the peer that has claimed the other one.
+    open_journal("peer").apply(Work(claims=[claim(name)]))
+    before = database.query("SELECT * FROM onceward_request")
+    wish = takeover(name, kind=kind)._replace(**ours)
+    result = journal.apply(Work(takeovers=[wish]), held=[(name, 1)]).takeovers[name, 1]
+    assert result.kind is RESULT.STALE
+    assert database.query("SELECT * FROM onceward_request") == before
+    assert database.query("SELECT * FROM onceward_run") == []
+
+
 def test_of_two_peers_one_goes_on(open_journal: OpenJournal, name: str) -> None:
     peers = [open_journal("peer-1"), open_journal("peer-2")]
     results = [taken(peer, name, because=WORKER_DIED).kind for peer in peers]
@@ -176,7 +197,7 @@ def test_a_resend_in_the_same_batch_finds_the_taken_over_run_in_our_hands(
 ) -> None:
     applied = journal.apply(
         Work(
-            takeovers=[Takeover(name, 1, KIND.EXCLUDED, "CHILD_DIED")],
+            takeovers=[takeover(name, 1, KIND.EXCLUDED, "CHILD_DIED")],
             claims=[claim(name, attempt=2)],
         ),
         held=[(name, 1)],

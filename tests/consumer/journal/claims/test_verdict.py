@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,6 +129,7 @@ def test_no_run_is_granted_beside_one_in_hand_whose_claim_the_database_has_lost(
     assert decided(a_row, frozenset({("a", 2)}), attempt=3) == VerdictKind.RUNNING
 
 
+NOTHING_CAME = (JournalState.FAILED, JournalState.EXPIRED, JournalState.SKIPPED)
 OWN = OwnRun(claim("a"), 2, False, finish("a", 2))
 STANDS = st.builds(
     row,
@@ -135,6 +138,7 @@ STANDS = st.builds(
     state=st.sampled_from(list(JournalState)),
     owner=st.sampled_from(["me", "peer"]),
     payload_sha256=st.sampled_from([SHA, OTHER_SHA]),
+    claimed_at=st.sampled_from([None, NOW]),
 )
 
 
@@ -146,11 +150,50 @@ def test_only_a_row_that_says_less_than_the_worker_knows_is_forgotten(
     says_more = stands.generation > 2 or stands.payload_sha256 == OTHER_SHA
     leads_on = stands.state in (JournalState.CLAIMED, JournalState.RETRYING)
     has_ended = runs and stands.generation == 1 and not leads_on
+    knows_nothing = stands.claimed_at is None and stands.state in NOTHING_CAME
     says_as_much = stands.generation == 2 and (
-        runs or stands.state not in (JournalState.CLAIMED, JournalState.IN_DOUBT)
+        runs or not (knows_nothing or stands.state in (JournalState.CLAIMED, JournalState.IN_DOUBT))
     )
     assert is_lost(one, stands) is not (says_more or says_as_much or has_ended)
     assert is_lost(one, None)
+
+
+@pytest.mark.parametrize(
+    ("facts", "acted"),
+    [
+        ({"entered": True}, True),
+        ({"effect_kind": "external"}, True),
+        ({"effect_kind": "external", "is_begun": False}, False),
+        ({}, False),
+        ({"effect_kind": "transactional"}, False),
+        ({"state": JournalState.SUCCEEDED}, True),
+        ({"state": JournalState.IN_DOUBT}, True),
+        ({"state": JournalState.FAILED}, False),
+        ({"state": JournalState.RETRYING}, False),
+    ],
+)
+@pytest.mark.parametrize("ended", NOTHING_CAME)
+def test_a_run_that_may_have_acted_is_lost_under_an_end_that_knows_of_no_claim(
+    facts: dict[str, Any], acted: bool, ended: JournalState
+) -> None:
+    effect_kind, state = facts.get("effect_kind", "marked"), facts.get("state")
+    end = None if state is None else finish("a", state=state)
+    known = OwnRun(
+        claim("a", effect_kind=effect_kind),
+        1,
+        facts.get("entered", False),
+        end,
+        facts.get("is_begun", True),
+    )
+    knows_nothing = row(state=ended, owner="peer")
+    assert is_lost(known, knows_nothing) is acted
+    if end is not None:
+        expected = FinishKind.LOST if acted else FinishKind.STALE
+        assert decide_finish(end, knows_nothing, "me") is expected
+    # A peer has ended this very run.
+    ends_it = row(state=ended, owner="peer", claimed_at=NOW)
+    assert not is_lost(known, ends_it)
+    assert end is None or decide_finish(end, ends_it, "me") is FinishKind.STALE
 
 
 @pytest.mark.parametrize(

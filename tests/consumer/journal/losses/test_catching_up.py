@@ -9,7 +9,6 @@ from consumer.journal import (
     EffectMark,
     Journal,
     JournalState,
-    Takeover,
     TakeoverKind,
     TakeoverResultKind,
     ToldRun,
@@ -17,7 +16,7 @@ from consumer.journal import (
     Work,
 )
 from tests.consumer.journal.conftest import Database
-from tests.consumer.journal.samples import claim, finish, kinds, new_id, row_of
+from tests.consumer.journal.samples import claim, finish, kinds, new_id, row_of, takeover
 
 RUN, ANSWERED, RUNNING = VerdictKind.RUN, VerdictKind.ANSWERED, VerdictKind.RUNNING
 
@@ -123,7 +122,7 @@ def test_a_claim_of_ours_that_is_about_to_go_on_is_brought_forward_first(
 def test_a_claim_of_ours_is_not_taken_over_where_a_later_run_was_told(journal: Journal) -> None:
     name = new_id()
     journal.apply(Work(claims=[claim(name)]))
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "CHILD_DIED")
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, "CHILD_DIED")
     applied = journal.apply(Work(takeovers=[wish], told_runs=[told(name, JournalState.SUCCEEDED)]))
     result = applied.takeovers[name, 1]
     assert result.kind is TakeoverResultKind.STALE

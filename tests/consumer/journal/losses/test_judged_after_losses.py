@@ -14,14 +14,13 @@ from consumer.journal import (
     Journal,
     JournalState,
     OwnRun,
-    Takeover,
     TakeoverKind,
     ToldRun,
     Work,
 )
 from consumer.journal.tables import request, run
 from tests.consumer.journal.conftest import Database, OpenJournal
-from tests.consumer.journal.samples import claim, finish, new_id, row_of
+from tests.consumer.journal.samples import claim, finish, new_id, row_of, takeover
 from tests.eventually import eventually
 from tests.spark_audit.judge.effects import effect_runs
 
@@ -217,7 +216,7 @@ def test_a_marked_effect_that_began_after_the_loss_is_a_second_one(
     slow = open_journal("slow")
     slow.apply(Work(claims=[claim(name)]))
     past = Past(database, name)
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED")
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED")
     (result,) = journal.apply(Work(takeovers=[wish])).takeovers.values()
     assert result.row is not None
     journal.apply(Work(effects=[EffectMark(name, 2)], finishes=[finish(name, 2)]))

@@ -17,7 +17,7 @@ from consumer.journal import (
     JournalState,
     OwnRun,
     Row,
-    Takeover,
+    Skip,
     TakeoverKind,
     ToldRun,
     VerdictKind,
@@ -31,11 +31,14 @@ from consumer.journal.sweeps import sweep
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import (
     OTHER_SHA,
+    PAST,
     claim,
     finish,
     kinds,
     new_id,
+    refusal,
     row_of,
+    takeover,
 )
 
 RUN, ANSWERED, RUNNING = VerdictKind.RUN, VerdictKind.ANSWERED, VerdictKind.RUNNING
@@ -129,7 +132,7 @@ def test_an_effect_whose_mark_is_lost_is_marked_again_before_anything_goes_on(
     name = new_id()
     journal.apply(Work(claims=[claim(name)]))
     ours = own(name, ends=False)
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "CHILD_DIED")
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, "CHILD_DIED")
     applied = journal.apply(Work(takeovers=[wish], own_runs=[ours]))
     assert applied.takeovers[name, 1].kind == "DOUBTFUL"
     (row,) = database.query("SELECT generation, state, effect_at FROM onceward_request")
@@ -152,7 +155,7 @@ def test_a_run_that_was_refused_its_effect_since_its_claim_is_gone_is_followed_b
     assert (
         journal.apply(Work(effects=[EffectMark(name, 1)]), held=[(name, 1)]).effects == frozenset()
     )
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
     ours = OwnRun(wanted, 1, entered=False, finish=None)
     applied = journal.apply(Work(takeovers=[wish], own_runs=[ours]), held=[(name, 1)])
     assert applied.takeovers[name, 1].kind == "GRANTED"
@@ -167,7 +170,7 @@ def test_a_run_that_was_refused_its_effect_since_a_peer_has_it_is_followed_by_no
     name = new_id()
     open_leases("peer").register(60)
     open_journal("peer").apply(Work(claims=[claim(name)]))
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
     ours = own(name, ends=False)._replace(entered=False)
     applied = journal.apply(Work(takeovers=[wish], own_runs=[ours]), held=[(name, 1)])
     assert (applied.takeovers[name, 1].kind, applied.restored) == ("STALE", ())
@@ -177,7 +180,7 @@ def test_a_run_that_was_refused_its_effect_is_not_followed_where_its_client_was_
     journal: Journal, database: Database
 ) -> None:
     name = new_id()
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
     told = ToldRun(claim(name), 2, JournalState.SUCCEEDED, "peer")
     applied = journal.apply(Work(takeovers=[wish], told_runs=[told]), held=[(name, 1)])
     assert applied.takeovers[name, 1].kind == "STALE"
@@ -276,12 +279,94 @@ def test_a_row_that_says_more_or_is_of_another_payload_stays(
     assert row == {"owner": "peer", "state": "CLAIMED"}
 
 
+EXTERNAL, MARKED = "external", "marked"
+
+
+def denied(open_journal: OpenJournal, name: str, ended: JournalState) -> None:
+    """Let a peer, who finds no trace of our claim, end a request as one that was never claimed."""
+    peer = open_journal("peer")
+    match ended:
+        case JournalState.EXPIRED:
+            peer.apply(Work(claims=[claim(name, deadline_at=PAST)]))
+        case JournalState.FAILED:
+            peer.apply(Work(refusals=[refusal(name)]))
+        case _:
+            other = new_id()
+            peer.apply(Work(claims=[claim(other)]))
+            skip = Skip(claim(name), other, 1)
+            peer.apply(Work(finishes=[finish(other)], skips=[skip]))
+    (row,) = peer.rows([name])
+    assert (row.state, row.owner, row.generation, row.claimed_at) == (ended, "peer", 1, None)
+
+
+def in_child(name: str, kind: str, generation: int = 1, *, entered: bool = False) -> OwnRun:
+    """Return a run that a child has."""
+    one = claim(name, effect_kind=kind)._replace(claimed_at=7)
+    return OwnRun(one, generation, entered=entered, finish=None)
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+@pytest.mark.parametrize("ended", [JournalState.EXPIRED, JournalState.FAILED, JournalState.SKIPPED])
+@pytest.mark.parametrize(("kind", "entered"), [(EXTERNAL, False), (MARKED, True)])
+def test_a_run_that_may_have_acted_is_in_doubt_where_a_peer_knew_of_no_claim(
+    open_journal: OpenJournal,
+    database: Database,
+    ended: JournalState,
+    kind: str,
+    entered: bool,
+    generation: int,
+) -> None:
+    name, me = new_id(), open_journal("me")
+    denied(open_journal, name, ended)
+    one = in_child(name, kind, generation, entered=entered)
+    (row,) = me.apply(Work(own_runs=[one])).restored
+    stands = (row.state, row.code, row.generation, row.owner, row.claimed_at, row.effect_at, row.by)
+    assert stands == (JournalState.IN_DOUBT, "END_LOST", generation, "me", 7, 7, None)
+    assert ended in (row.message or "")
+    history = database.query("SELECT * FROM onceward_run WHERE request_id = :name", name=name)
+    assert [(run["outcome"], run["owner"]) for run in history] == [(ended, "peer")]
+    # Its request does not go on, and its end is known once it has one.
+    assert kinds(me.apply(Work(claims=[claim(name, attempt=2)]))) == [VerdictKind.IN_DOUBT]
+    assert me.apply(Work(own_runs=[one])).restored == ()
+    end = finish(name, generation, result="1")
+    assert me.apply(Work(finishes=[end])).finished[name, generation].kind is FinishKind.WRITTEN
+    (row,) = me.rows([name])
+    assert (row.state, row.result) == (JournalState.SUCCEEDED, "1")
+
+
+@pytest.mark.parametrize("kind", [MARKED, "transactional"])
+def test_a_run_that_has_not_acted_leaves_the_end_of_who_knew_of_no_claim(
+    open_journal: OpenJournal, kind: str
+) -> None:
+    name, me = new_id(), open_journal("me")
+    denied(open_journal, name, JournalState.EXPIRED)
+    applied = me.apply(Work(own_runs=[in_child(name, kind)], effects=[EffectMark(name, 1)]))
+    assert (applied.restored, applied.effects) == ((), frozenset())
+    failed = me.apply(Work(finishes=[finish(name, state=JournalState.FAILED)]))
+    assert failed.finished[name, 1].kind is FinishKind.STALE
+    (row,) = me.rows([name])
+    assert (row.state, row.owner) == (JournalState.EXPIRED, "peer")
+
+
+@pytest.mark.parametrize("state", [JournalState.SUCCEEDED, JournalState.IN_DOUBT])
+def test_the_end_of_a_run_that_acted_comes_over_that_of_who_knew_of_no_claim(
+    open_journal: OpenJournal, state: JournalState
+) -> None:
+    name, me = new_id(), open_journal("me")
+    denied(open_journal, name, JournalState.EXPIRED)
+    end = finish(name, state=state, code="CODE", result="1")
+    assert me.apply(Work(finishes=[end])).finished[name, 1].kind is FinishKind.LOST
+    own_run = in_child(name, EXTERNAL)._replace(finish=end)
+    (row,) = me.apply(Work(own_runs=[own_run])).restored
+    assert (row.state, row.code, row.result, row.owner) == (state, "CODE", "1", "me")
+
+
 def test_a_takeover_of_an_older_claim_whose_later_run_ended_here_is_stale(
     journal: Journal, open_journal: OpenJournal
 ) -> None:
     name = new_id()
     open_journal("dead").apply(Work(claims=[claim(name)]))
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED")
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED")
     applied = journal.apply(Work(takeovers=[wish], own_runs=[own(name, 2)]))
     assert applied.takeovers[name, 1].kind == "STALE"
     assert [row.state for row in applied.restored] == ["SUCCEEDED"]
@@ -311,7 +396,7 @@ def test_a_claim_that_was_never_begun_is_a_sweep_s_and_no_doubt(
     dead.mark_unbegun([(name, 1)])
     (row,) = journal.dead_claims(["payments"], 10)
     assert (row.owner, row.effect_at) == ("dead", None)
-    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED", effect_kind)
+    wish = takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED", effect_kind)
     (taken,) = journal.apply(Work(takeovers=[wish])).takeovers.values()
     assert taken.kind == "GRANTED"
     assert taken.row is not None

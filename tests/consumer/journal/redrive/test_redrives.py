@@ -108,6 +108,27 @@ def test_the_latest_come_first_and_only_those_of_the_group(
     assert [one.redrive_id for one in work.latest(1)] == ["later"]
 
 
+def test_one_that_somebody_has_gone_on_with_since_is_neither_cancelled_nor_paused(
+    work: RedriveWork, database: Database, group: str
+) -> None:
+    given = {"by": "bob", "reason": "enough"}
+    stands = work.find("mine")
+    assert stands is not None
+    other = RedriveWork(database.url, group=group, owner="b")
+    assert other.take(stands, by="ann", reason=None)
+    for seen in ("me", ""):
+        assert not work.cancel("mine", **given, seen=seen)
+        assert not work.note_pause("mine", **given, seen=seen)
+    assert work.note_pause("mine", **given, seen="b")
+    # One that has stopped is cancelled by whoever has seen it at work.
+    other.leave("mine", is_done=False)
+    other.close()
+    assert not work.note_pause("mine", **given, seen="b")
+    assert work.cancel("mine", **given, seen="b")
+    actions = database.query("SELECT action FROM onceward_action ORDER BY id")
+    assert [one["action"] for one in actions] == ["resume", "pause", "cancel"]
+
+
 def test_a_cancelled_one_is_noted(work: RedriveWork, database: Database) -> None:
     assert work.cancel("mine", by="bob", reason="enough")
     assert not work.cancel("nobody's", by="bob", reason=None)

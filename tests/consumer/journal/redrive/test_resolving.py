@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from consumer.journal import DataRefused, FinishKind, Journal, JournalState, VerdictKind, Work
+from consumer.journal.actions import Action
 from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.redrive.redrive_rule import DiscardVerdict, Redrivable, RedriveCandidate
 from consumer.journal.redrive.resolving import PersonDecisions
@@ -261,3 +262,33 @@ def test_a_failure_of_ours_that_may_run_is_waited_for_before_theirs_is_discarded
     name = ended(journal, JournalState.FAILED, resend=True)
     found = decisions.discard([theirs(name)], by="zoe", reason="x")
     assert found == [Redrivable.ON_ITS_WAY]
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_only_the_discard_that_was_seen_is_undone(
+    journal: Journal, decisions: PersonDecisions, database: Database, is_beside: bool
+) -> None:
+    name = ended(journal, JournalState.SUCCEEDED if is_beside else JournalState.FAILED)
+    one = theirs(name) if is_beside else failure(name, 1)
+
+    def discarded(by: str) -> str:
+        """Discard it, and return the stamp of that."""
+        assert decisions.discard([one], by=by, reason="a test") == [None]
+        found = database.query("SELECT id, at FROM onceward_action ORDER BY id")[-1]
+        return Action(name, "discard", by, found["at"], "", None, None, found["id"]).stamp
+
+    def undone(seen: str | None) -> DiscardVerdict:
+        given: dict[str, Any] = {"by": "olga", "reason": "no test", "is_beside": is_beside}
+        return decisions.undo_discard([name], **given, seen=seen)[name]
+
+    first = discarded("olga")
+    assert undone(None) is DiscardVerdict.UNDONE
+    assert undone(first) is DiscardVerdict.NOT_DISCARDED
+    second = discarded("otto")
+    assert undone(first) is DiscardVerdict.ANOTHER
+    # A database that has forgotten commits gives an id once more.
+    number, _, at = second.partition(".")
+    assert undone(f"{number}.{int(at) + 1}") is DiscardVerdict.ANOTHER
+    assert undone(second) is DiscardVerdict.UNDONE
+    actions = database.query("SELECT action, by FROM onceward_action ORDER BY id")
+    assert [one["action"] for one in actions] == ["discard", "undo", "discard", "undo"]

@@ -10,11 +10,18 @@ from collections.abc import Sequence
 import pytest
 
 from consumer.handlers.delivery import Delivery, receive
-from consumer.journal import Journal, JournalState, VerdictKind, Work
+from consumer.journal import DISOWNED, Journal, JournalState, ToldRun, VerdictKind, Work
 from consumer.loop import mapping
 from consumer.status import status_messages
 from feedback.clock import epoch_ms
-from feedback.records.envelope import DEADLINE, FIRST, REQUEST_ID, Record, encode_headers
+from feedback.records.envelope import (
+    DEADLINE,
+    FIRST,
+    REQUEST_ID,
+    FirstPlace,
+    Record,
+    encode_headers,
+)
 from feedback.statuses import status_of
 from producer_client.sending.send_rules import next_envelope
 from tests.consumer.journal.conftest import Database
@@ -101,6 +108,79 @@ def test_so_is_a_resend_whose_resend_was_lost_as_well(
     again = read(resent(read(resent(read(first), 99)), 199))
     assert again.envelope.attempt == 3
     assert kinds(journal.apply(Work(claims=[mapping.claim(again)]))) == [VerdictKind.IN_DOUBT]
+
+
+def told(name: str, state: JournalState, first: FirstPlace | None, code: str = "") -> ToldRun:
+    """Return a run as an older Redis tells it of a request that was pruned since."""
+    one = mapping.claim(read(sent_first(name, KINDS[-1])))
+    again = one._replace(offset=99, attempt=2, first=first)
+    owner = f"dead{DISOWNED}" if state is JournalState.CLAIMED else "dead"
+    resend = state is JournalState.FAILED
+    return ToldRun(again, 2, state, owner, code=code or None, resend=resend)
+
+
+PLACE = FirstPlace("payments", 3, 17)
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [(JournalState.CLAIMED, ""), (JournalState.FAILED, "END_LOST")]
+)
+@pytest.mark.parametrize("is_read_again", [True, False])
+def test_a_run_that_an_older_redis_tells_of_what_was_pruned_does_not_go_on(
+    journal: Journal, database: Database, state: JournalState, code: str, is_read_again: bool
+) -> None:
+    first = sent_first(new_id(), KINDS[-1])
+    name = read(first).request_id
+    pruned(journal, database, read(first))
+    if is_read_again:  # by a sender that does not know what it repeats
+        again = mapping.claim(read(resent(read(first), 99, told=())))
+        assert kinds(journal.apply(Work(claims=[again]))) == [VerdictKind.EXPIRED]
+    caught_up = journal.catch_up([told(name, state, PLACE, code)])
+    said = [(row.state, row.code, row.generation, row.owner) for row in caught_up]
+    assert said == [(JournalState.IN_DOUBT, "FORGOTTEN", 2, "dead")]
+    # A sender that does not know what it repeats may name a new deadline.
+    later = mapping.claim(read(resent(read(first), 199, told=())))._replace(deadline_at=FAR)
+    assert kinds(journal.apply(Work(claims=[later]))) == [VerdictKind.IN_DOUBT]
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        (JournalState.SUCCEEDED, ""),
+        (JournalState.FAILED, "HANDLER_ERROR"),
+        (JournalState.EXPIRED, "DEADLINE_OVER"),
+    ],
+)
+def test_an_end_that_an_older_redis_tells_of_what_was_pruned_is_its_end(
+    journal: Journal, database: Database, state: JournalState, code: str
+) -> None:
+    first = sent_first(new_id(), KINDS[-1])
+    pruned(journal, database, read(first))
+    journal.apply(Work(claims=[mapping.claim(read(resent(read(first), 99, told=())))]))
+    (row,) = journal.catch_up([told(read(first).request_id, state, PLACE, code)])
+    assert (row.state, row.code, row.generation) == (state, code or None, 2)
+
+
+@pytest.mark.parametrize("first", [None, PLACE._replace(offset=18), PLACE._replace(partition=4)])
+def test_a_told_run_that_lies_behind_what_was_pruned_goes_on_by_the_policy(
+    journal: Journal, database: Database, first: FirstPlace | None
+) -> None:
+    record = sent_first(new_id(), KINDS[-1])
+    pruned(journal, database, read(record))
+    journal.apply(Work(claims=[mapping.claim(read(resent(read(record), 99, told=())))]))
+    (row,) = journal.catch_up([told(read(record).request_id, JournalState.CLAIMED, first)])
+    assert (row.state, row.generation, row.owner) == (JournalState.CLAIMED, 2, f"dead{DISOWNED}")
+
+
+def test_a_told_run_above_one_that_stands_there_was_not_pruned(
+    journal: Journal, database: Database
+) -> None:
+    pruned(journal, database, read(sent_first(new_id(), KINDS[-1])))
+    first = read(sent_first(new_id(), KINDS[-1]))
+    claim = mapping.claim(first)._replace(deadline_at=FAR)
+    assert kinds(journal.apply(Work(claims=[claim]))) == [VerdictKind.RUN]
+    (row,) = journal.catch_up([told(first.request_id, JournalState.CLAIMED, PLACE)])
+    assert (row.state, row.generation) == (JournalState.CLAIMED, 2)
 
 
 def test_a_resend_of_an_older_sender_is_judged_by_its_own_place(

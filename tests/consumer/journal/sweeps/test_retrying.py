@@ -11,7 +11,6 @@ from consumer.journal import (
     Journal,
     JournalState,
     RetriedRuns,
-    Takeover,
     TakeoverKind,
     VerdictKind,
     Work,
@@ -27,6 +26,7 @@ from tests.consumer.journal.samples import (
     kinds,
     new_id,
     row_of,
+    takeover,
 )
 
 
@@ -192,7 +192,7 @@ def test_a_run_that_died_during_a_retry_is_followed_with_its_count_and_is_no_cra
         journal.apply(Work(claims=[_wake(name, generation)]))
         journal.apply(Work(finishes=[_waits(name, generation + 1)]))
     journal.apply(Work(claims=[_wake(name, 4)]))
-    wish = Takeover(name, 5, TakeoverKind.EXCLUDED, "CHILD_DIED", "marked")
+    wish = takeover(name, 5, TakeoverKind.EXCLUDED, "CHILD_DIED", "marked")
     result = journal.apply(Work(takeovers=[wish]), held=[(name, 5)]).takeovers[name, 5]
     assert (result.kind, result.retried.runs) == ("GRANTED", 4)
 
