@@ -237,8 +237,7 @@ def test_a_command_that_is_refused_says_why_and_ends(
     said = done.stdout + done.stderr
     assert FAULTS[fault] in said
     # Spark and librdkafka know fewer mechanisms than brokers do: a fault of the settings there.
-    # Clients send by kafka-python.
-    knows_fewer = command == "audit" or (engine != ENGINES[0] and command != "send")
+    knows_fewer = command == "audit" or engine != ENGINES[0]
     is_setting = knows_fewer and fault == "kafka mechanism"
     assert done.returncode == (ExitCode.USAGE if is_setting else ExitCode.NOT_AVAILABLE)
     assert "Traceback" not in said
