@@ -97,8 +97,9 @@ class MemberPlaces:
                 self._consumer.assign(again)
             self._kept.drop(wanted)
             self._consumer.pause([TopicPartition(*one) for one in self._resting])
-        # Not before: until then nothing of them is handed out.
-        self._unbegun -= {*wanted}
+        # Not before: until then nothing of them is handed out. Those that are paused begin anew
+        # behind their pause, also where all are assigned again: see `seek_again`.
+        self._unbegun -= {*wanted} - self.paused
         return True
 
     def _still_there(self, places: Collection[Any]) -> list[Any]:
