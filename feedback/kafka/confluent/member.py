@@ -148,7 +148,7 @@ class ConfluentMember:
         if behind is None or not self._standing.is_steady:
             return
         positions = {one: self._places.position(one) for one in behind}
-        fetched = {one for one in behind if self._places.is_fetched(one)}
+        fetched = self._places.fetched(behind)
         for place in self._silent.hear(behind, positions, fetched):
             where = f"Kafka at {self._settings.bootstrap_servers}"
             said = f"{where} gives no record of {place[0]}-{place[1]} from {behind[place]} on"

@@ -146,10 +146,10 @@ class MemberPlaces:
             elif one not in self._seeks:
                 self._seeks[one] = self._next[one]
 
-    def is_fetched(self, place: Partition) -> bool:
-        """Say whether records of a partition are to come, and none of it waits to be handed out."""
+    def fetched(self, places: Collection[Partition]) -> set[Partition]:
+        """Return those of which records are to come, and none waits to be handed out."""
         waiting = {*self.paused, *self._resting, *self._kept.partitions}
-        return place not in waiting and self.may_hand_out(place)
+        return {one for one in places if one not in waiting and self.may_hand_out(one)}
 
     def _is_to_go_back(self, place: Partition) -> bool:
         return place in self._seeks or place in self._unbegun
