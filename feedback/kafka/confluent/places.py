@@ -39,6 +39,7 @@ class MemberPlaces:
         self.paused: set[Partition] = set()
         # Those that librdkafka holds for paused: it hears of it in the next poll.
         self._resting: set[Partition] = set()
+        self._rested: set[Partition] = set()
         self._kept = KeptMessages()
         self._next: dict[Partition, int] = {}
         self._seeks: dict[Partition, int] = {}
@@ -151,6 +152,11 @@ class MemberPlaces:
         waiting = {*self.paused, *self._resting, *self._kept.partitions}
         return {one for one in places if one not in waiting and self.may_hand_out(one)}
 
+    def take_rested(self) -> set[Partition]:
+        """Return those that librdkafka held for paused at some time since the last call."""
+        rested, self._rested = self._rested, {*self._resting}
+        return rested
+
     def _is_to_go_back(self, place: Partition) -> bool:
         return place in self._seeks or place in self._unbegun
 
@@ -171,6 +177,7 @@ class MemberPlaces:
         if new:
             self._consumer.pause([TopicPartition(*one) for one in new])
             self._resting |= new
+            self._rested |= new
         # Of those of which messages are kept nothing is fetched: it would be kept as well.
         self._wake((self._resting - self.paused).difference(self._kept.partitions))
 

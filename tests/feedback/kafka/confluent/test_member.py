@@ -14,7 +14,7 @@ from feedback.errors import SecurityFault, SecurityKind
 from feedback.kafka.confluent import kept_messages, topic_counts
 from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent.member import ConfluentMember
-from feedback.kafka.confluent.silent_partitions import AGAIN, LONG
+from feedback.kafka.confluent.silent_partitions import AGAIN, LONG, Fetching
 from feedback.kafka.confluent.standing import STATISTICS_MS
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
 from feedback.kafka.member import ANSWER_S, PartitionOwner
@@ -214,11 +214,11 @@ def test_a_silent_partition_that_is_tried_again_does_not_count_as_back_meanwhile
     assert AGAIN * STATISTICS_MS / 1000 < QUIET_S / 2
 
 
-def stand_still(scene: Scene, *, times: int = LONG + 1) -> list[int]:
+def stand_still(scene: Scene, *, times: int = LONG + 1, **how: Any) -> list[int]:
     """Let so many statistics say that nothing comes from 15 on; return which were named."""
     named = []
     for number in range(times):
-        scene.member._standing._behind = {PLACE: 15}
+        scene.member._standing._fetching = {PLACE: Fetching(15, **how)}
         try:
             assert scene.member.poll(0, max_records=MOST) == []
         except PartitionsFailed as error:
@@ -232,6 +232,7 @@ def test_a_partition_that_has_more_and_of_which_nothing_comes_is_named(scene: Sc
     scene.consumer.logs[PLACE] = log()
     assert scene.polled(2) == [10, 11, 12, 13, 14]
     assert stand_still(scene) == [LONG]
+    assert scene.member.is_silent(PLACE)
     # Soon when it is tried again; meanwhile nothing is fetched of it.
     scene.member.pause([PLACE])
     assert stand_still(scene) == []
@@ -240,12 +241,30 @@ def test_a_partition_that_has_more_and_of_which_nothing_comes_is_named(scene: Sc
     scene.consumer.logs[PLACE] = log(count=6)
     assert scene.polled() == [15]
     assert stand_still(scene, times=LONG) == []
+    assert not scene.member.is_silent(PLACE)
 
 
-def test_while_the_queue_of_librdkafka_is_full_nothing_has_to_come(scene: Scene) -> None:
+def test_of_one_that_nobody_asks_for_nothing_has_to_come(scene: Scene) -> None:
     assert scene.polled() == []
-    scene.member._standing._queued = (member_module._AHEAD_RECORDS, 0)
-    assert stand_still(scene, times=2 * LONG) == []
+    assert stand_still(scene, times=2 * LONG, turns=0.0) == []
+
+
+def test_what_a_pause_may_have_cost_did_not_have_to_come(scene: Scene) -> None:
+    assert scene.polled() == []
+    for _ in range(2 * LONG):
+        scene.member.pause([PLACE])
+        assert scene.polled() == []
+        scene.member.resume([PLACE])
+        assert stand_still(scene, times=1, is_answered=False) == []
+    assert stand_still(scene, times=3) != []
+
+
+def test_a_silent_partition_that_went_is_not_silent(scene: Scene) -> None:
+    assert scene.polled() == []
+    assert stand_still(scene) == [LONG]
+    scene.consumer.take_away(PLACE)
+    assert scene.polled() == []
+    assert not scene.member.is_silent(PLACE)
 
 
 def test_in_a_rebalance_nothing_has_to_come(scene: Scene) -> None:
