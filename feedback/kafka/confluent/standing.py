@@ -48,12 +48,12 @@ class _LostConnection(NamedTuple):
 class _Fetches(NamedTuple):
     """How many fetches a broker was sent, and whether it holds its answers back, for a quota."""
 
-    count: int
+    sent: int
     is_throttled: bool
 
     def since(self, before: _Fetches | None) -> int:
         """Return how many there were that it has answered, or will, with what there is."""
-        return 0 if before is None or self.is_throttled else self.count - before.count
+        return 0 if before is None or self.is_throttled else self.sent - before.sent
 
 
 class ClientStanding:
