@@ -408,18 +408,18 @@ def test_a_transactional_handler_loses_its_journal_between_runs_alone() -> None:
 
 
 def test_retries_run_when_the_test_lets_their_time_pass_and_not_before() -> None:
-    @handler(topic=f"t-{uuid4().hex}", retries="1s x 2, 60s", retry_on=ConnectionRefusedError)
+    @handler(topic=f"t-{uuid4().hex}", retries="10s x 2, 60s", retry_on=ConnectionRefusedError)
     def busy(request: Request) -> None:
         raise ConnectionRefusedError
 
     with Bench(busy) as bench:
         assert bench.run(request_id="a").status.state is State.RETRYING
         bench.journal_away()
-        bench.advance(0.5)
-        bench.advance(0.25)
+        bench.advance(5)
+        bench.advance(2)
         assert bench.run(request_id="b").runs == 1
         assert bench.outcome("a").runs == 1
-        bench.advance(2)
+        bench.advance(20)
         assert (bench.outcome("a").status.state, bench.outcome("a").runs) == (State.RETRYING, 3)
         bench.advance(100)
         last = bench.outcome("a")
