@@ -22,6 +22,8 @@ WORKER_DIED = "WORKER_DIED"
 FORGOTTEN = "FORGOTTEN"
 # The worker lives, and neither it nor the journal says how its run ended.
 END_LOST = "END_LOST"
+# The codes of a record that was refused.
+_REFUSALS = ("INVALID_MESSAGE", "PAYLOAD_MISMATCH")
 # The suffix of a worker's id as the owner of a claim that it has given up.
 DISOWNED = "-disowned"
 
@@ -298,9 +300,19 @@ class Row(NamedTuple):
 
     @property
     def is_unclaimed_end(self) -> bool:
-        """Whether its request ended without a claim, by the journal: nothing came of it."""
+        """Whether its request ended and no claim of it is known."""
         states = (JournalState.FAILED, JournalState.EXPIRED, JournalState.SKIPPED)
         return self.claimed_at is None and self.state in states
+
+    @property
+    def knows_of_no_claim(self) -> bool:
+        """Whether it was ended by a worker that found no claim: nothing came of it, by the journal.
+
+        A failure is that of a refusal then. Any other was a doubt about a record that was read
+        again, and a person has said how it ended: that stays.
+        """
+        is_ended = self.state != JournalState.FAILED or self.code in _REFUSALS
+        return self.is_unclaimed_end and is_ended
 
     @property
     def is_forgotten(self) -> bool:

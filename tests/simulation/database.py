@@ -166,7 +166,7 @@ class Database(Peers):
         is_pruned = row is None and is_forgotten(one.claim, self.marks())
         if is_pruned and one.may_be_followed:
             one = as_forgotten(one)
-        if row is None or row.generation < one.generation or row.is_unclaimed_end:
+        if row is None or row.generation < one.generation or row.knows_of_no_claim:
             if row is not None:
                 self._keep_lost(row, worker_id, why_followed(row, one.claim))
                 one = as_denied(one, row)
@@ -176,7 +176,7 @@ class Database(Peers):
             effect_at = claimed_at if one.entered else first.effect_at
             self.order_keys[one.request_id] = claim.order_key
             again = first._replace(effect_at=effect_at, voids=claim.voids)
-            if one.finish is not None and row is not None and row.is_unclaimed_end:
+            if one.finish is not None and row is not None and row.knows_of_no_claim:
                 # It is at no moment a claim that others could go on with.
                 self._write(row, self._ended_by(again, one.finish), worker_id)
                 return

@@ -160,7 +160,7 @@ def is_lost(one: OwnRun, row: Row | None) -> bool:
     if row.is_forgotten and one.may_be_followed:
         # A later run may have been forgotten with this one.
         return False
-    if row.is_unclaimed_end and may_have_acted(one):
+    if row.knows_of_no_claim and may_have_acted(one):
         # Whoever ended the request found no trace of our claim.
         return True
     if row.generation < one.generation:
@@ -260,7 +260,7 @@ def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind
         return FinishKind.STALE
     if row.state == finish.state and row.owner == worker_id:
         return FinishKind.ALREADY
-    if row.is_unclaimed_end and finish.state in _ACTED:
+    if row.knows_of_no_claim and finish.state in _ACTED:
         # The claim of this run was lost, and its request ended by a worker that knew of none.
         return FinishKind.LOST
     resolves = resolution(finish).state in (JournalState.SUCCEEDED, JournalState.FAILED)

@@ -130,7 +130,7 @@ def as_denied(one: OwnRun, row: Row) -> OwnRun:
     Where its request has ended as one that was never claimed, a run that may have had its effect is
     in doubt until it ends: its client was told that end, or will be, and nobody goes on with it.
     """
-    if one.finish is not None or not (row.is_unclaimed_end and may_have_acted(one)):
+    if one.finish is not None or not (row.knows_of_no_claim and may_have_acted(one)):
         return one
     end = Finish(
         request_id=one.request_id,

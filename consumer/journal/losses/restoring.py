@@ -72,7 +72,7 @@ def restore(writer: JournalWriter, runs: Sequence[OwnRun]) -> list[Row]:
         one, row = latest[name], locked.get(name)
         if row is None:
             insert_lost(writer, one.claim, _values(one, worker_id))
-        elif row.generation < one.generation or row.is_unclaimed_end:
+        elif row.generation < one.generation or row.knows_of_no_claim:
             one = as_denied(one, row)
             values = {**claim_values(one.claim), **_values(one, worker_id), "by": null()}
             why = why_followed(row, one.claim)

@@ -130,6 +130,7 @@ def test_no_run_is_granted_beside_one_in_hand_whose_claim_the_database_has_lost(
 
 
 NOTHING_CAME = (JournalState.FAILED, JournalState.EXPIRED, JournalState.SKIPPED)
+REFUSALS = ("INVALID_MESSAGE", "PAYLOAD_MISMATCH")
 OWN = OwnRun(claim("a"), 2, False, finish("a", 2))
 STANDS = st.builds(
     row,
@@ -139,6 +140,7 @@ STANDS = st.builds(
     owner=st.sampled_from(["me", "peer"]),
     payload_sha256=st.sampled_from([SHA, OTHER_SHA]),
     claimed_at=st.sampled_from([None, NOW]),
+    code=st.sampled_from([None, "RESOLVED", *REFUSALS]),
 )
 
 
@@ -150,7 +152,8 @@ def test_only_a_row_that_says_less_than_the_worker_knows_is_forgotten(
     says_more = stands.generation > 2 or stands.payload_sha256 == OTHER_SHA
     leads_on = stands.state in (JournalState.CLAIMED, JournalState.RETRYING)
     has_ended = runs and stands.generation == 1 and not leads_on
-    knows_nothing = stands.claimed_at is None and stands.state in NOTHING_CAME
+    is_denial = stands.state != JournalState.FAILED or stands.code in REFUSALS
+    knows_nothing = stands.claimed_at is None and stands.state in NOTHING_CAME and is_denial
     says_as_much = stands.generation == 2 and (
         runs or not (knows_nothing or stands.state in (JournalState.CLAIMED, JournalState.IN_DOUBT))
     )
@@ -172,9 +175,16 @@ def test_only_a_row_that_says_less_than_the_worker_knows_is_forgotten(
         ({"state": JournalState.RETRYING}, False),
     ],
 )
-@pytest.mark.parametrize("ended", NOTHING_CAME)
+@pytest.mark.parametrize(
+    ("ended", "code"),
+    [
+        (JournalState.EXPIRED, "DEADLINE_OVER"),
+        (JournalState.SKIPPED, None),
+        *((JournalState.FAILED, code) for code in REFUSALS),
+    ],
+)
 def test_a_run_that_may_have_acted_is_lost_under_an_end_that_knows_of_no_claim(
-    facts: dict[str, Any], acted: bool, ended: JournalState
+    facts: dict[str, Any], acted: bool, ended: JournalState, code: str | None
 ) -> None:
     effect_kind, state = facts.get("effect_kind", "marked"), facts.get("state")
     end = None if state is None else finish("a", state=state)
@@ -185,15 +195,28 @@ def test_a_run_that_may_have_acted_is_lost_under_an_end_that_knows_of_no_claim(
         end,
         facts.get("is_begun", True),
     )
-    knows_nothing = row(state=ended, owner="peer")
+    knows_nothing = row(state=ended, owner="peer", code=code)
     assert is_lost(known, knows_nothing) is acted
     if end is not None:
         expected = FinishKind.LOST if acted else FinishKind.STALE
         assert decide_finish(end, knows_nothing, "me") is expected
     # A peer has ended this very run.
-    ends_it = row(state=ended, owner="peer", claimed_at=NOW)
+    ends_it = row(state=ended, owner="peer", code=code, claimed_at=NOW)
     assert not is_lost(known, ends_it)
     assert end is None or decide_finish(end, ends_it, "me") is FinishKind.STALE
+
+
+@pytest.mark.parametrize("state", [JournalState.SUCCEEDED, JournalState.IN_DOUBT])
+@pytest.mark.parametrize("resend", [True, False])
+def test_what_a_person_has_resolved_as_failed_is_no_end_that_knows_of_no_claim(
+    state: JournalState, resend: bool
+) -> None:
+    end = finish("a", state=state)
+    # The doubt was about a record that was read again: it has no claim.
+    resolved = row(state=JournalState.FAILED, owner="peer", code="RESOLVED", resend=resend)
+    assert not is_lost(OwnRun(claim("a"), 1, True, end), resolved)
+    assert not is_lost(OwnRun(claim("a"), 1, True, None), resolved)
+    assert decide_finish(end, resolved, "me") is FinishKind.STALE
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,17 @@ from collections.abc import Sequence
 import pytest
 
 from consumer.handlers.delivery import Delivery, receive
-from consumer.journal import DISOWNED, Journal, JournalState, ToldRun, VerdictKind, Work
+from consumer.journal import (
+    DISOWNED,
+    FinishKind,
+    Journal,
+    JournalState,
+    OwnRun,
+    ToldRun,
+    VerdictKind,
+    Work,
+)
+from consumer.journal.redrive.resolving import PersonDecisions
 from consumer.loop import mapping
 from consumer.status import status_messages
 from feedback.clock import epoch_ms
@@ -24,7 +34,7 @@ from feedback.records.envelope import (
 )
 from feedback.statuses import status_of
 from producer_client.sending.send_rules import next_envelope
-from tests.consumer.journal.conftest import Database
+from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import FAR, finish, kinds, new_id
 from tests.consumer.journal.sweeps.test_pruning import DAY_MS, age
 from tests.consumer.samples import payments, record
@@ -191,3 +201,36 @@ def test_a_resend_of_an_older_sender_is_judged_by_its_own_place(
     again = read(resent(read(first), 99, told=()))
     assert again.envelope.first is None
     assert kinds(journal.apply(Work(claims=[mapping.claim(again)]))) == [VerdictKind.RUN]
+
+
+@pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.SUCCEEDED])
+@pytest.mark.parametrize("is_sent_back", [True, False])
+def test_what_a_person_has_said_of_a_forgotten_request_is_not_taken_back_by_who_remembers_a_run(
+    open_journal: OpenJournal,
+    database: Database,
+    group: str,
+    state: JournalState,
+    is_sent_back: bool,
+) -> None:
+    peer, me = open_journal("peer"), open_journal("me")
+    first = sent_first(new_id(), KINDS[0])
+    pruned(me, database, read(first, deadline_s=60))
+    again = mapping.claim(read(first))
+    assert kinds(peer.apply(Work(claims=[again]))) == [VerdictKind.IN_DOUBT]
+    name = again.request_id
+    decisions = PersonDecisions(database.url, group=group)
+    words = {"result": None, "code": "RESOLVED", "reason": "the list", "by": "zoe"}
+    is_done, _ = decisions.resolve(name, has_succeeded=False, **words)
+    decisions.close()
+    assert is_done
+    if is_sent_back:
+        database.change("UPDATE onceward_request SET resend = 1")
+    end = finish(name, state=state, code="WORKER_DIED")
+    applied = me.apply(Work(own_runs=[OwnRun(again, 1, True, end)]))
+    assert applied.restored == ()
+    assert me.apply(Work(finishes=[end])).finished[name, 1].kind is FinishKind.STALE
+    (row,) = me.rows([name])
+    assert (row.state, row.code) == (JournalState.FAILED, "RESOLVED")
+    # An older Redis does not make it a claim either.
+    (row,) = me.catch_up([told(name, JournalState.CLAIMED, PLACE)])
+    assert (row.state, row.code, row.generation) == (JournalState.IN_DOUBT, "FORGOTTEN", 2)
