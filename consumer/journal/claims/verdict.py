@@ -164,7 +164,7 @@ def is_lost(one: OwnRun, row: Row | None) -> bool:
         # Whoever ended the request found no trace of our claim.
         return True
     if row.generation < one.generation:
-        return one.finish is not None or _leads_on(row, one)
+        return one.finish is not None or leads_on(row, one)
     if one.finish is None:
         # The mark of its effect: without it a peer would take the run for one that left nothing.
         return one.entered and row.state == JournalState.CLAIMED and row.effect_at is None
@@ -196,7 +196,7 @@ def gives_way(one: OwnRun, row: Row | None, worker_id: str) -> bool:
     return row.state == JournalState.CLAIMED and row.owner != worker_id
 
 
-def _leads_on(row: Row, one: OwnRun) -> bool:
+def leads_on(row: Row, one: OwnRun) -> bool:
     """Whether a later run may still follow the one that stands there: it has not ended for good.
 
     Else its client was told so, and a run in spite of it is not let into its effect.

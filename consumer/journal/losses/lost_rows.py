@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Update, null, update
 
-from consumer.journal.claims.verdict import may_have_acted
+from consumer.journal.claims.verdict import leads_on, may_have_acted
 from consumer.journal.clock import now_ms
 from consumer.journal.history import this_run
 from consumer.journal.journal_writer import JournalWriter
@@ -129,8 +129,11 @@ def as_denied(one: OwnRun, row: Row) -> OwnRun:
 
     Where its request has ended as one that was never claimed, a run that may have had its effect is
     in doubt until it ends: its client was told that end, or will be, and nobody goes on with it.
+    Not where that end was asked for again: the run may be the one that was granted for that.
     """
     if one.finish is not None or not (row.knows_of_no_claim and may_have_acted(one)):
+        return one
+    if row.generation < one.generation and leads_on(row, one):
         return one
     end = Finish(
         request_id=one.request_id,

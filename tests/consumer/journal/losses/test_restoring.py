@@ -361,6 +361,26 @@ def test_the_end_of_a_run_that_acted_comes_over_that_of_who_knew_of_no_claim(
     assert (row.state, row.code, row.result, row.owner) == (state, "CODE", "1", "me")
 
 
+@pytest.mark.parametrize(("kind", "entered"), [(EXTERNAL, False), (MARKED, True)])
+@pytest.mark.parametrize("is_sent_back", [True, False])
+def test_a_run_that_a_redrive_of_a_refusal_has_made_goes_on_where_that_claim_alone_is_lost(
+    open_journal: OpenJournal, database: Database, kind: str, entered: bool, is_sent_back: bool
+) -> None:
+    name, me = new_id(), open_journal("me")
+    denied(open_journal, name, JournalState.FAILED)
+    if is_sent_back:
+        database.change("UPDATE onceward_request SET resend = 1")
+    one = in_child(name, kind, 2, entered=entered)
+    one = one._replace(claim=one.claim._replace(attempt=2))
+    (row,) = me.apply(Work(own_runs=[one])).restored
+    expected = (JournalState.CLAIMED, None) if is_sent_back else (JournalState.IN_DOUBT, "END_LOST")
+    assert ((row.state, row.code), row.generation, row.owner) == (expected, 2, "me")
+    end = finish(name, 2, JournalState.RETRYING, delay_ms=10)
+    assert me.apply(Work(finishes=[end])).finished[name, 2].kind is FinishKind.WRITTEN
+    (row,) = me.rows([name])
+    assert row.state == (JournalState.RETRYING if is_sent_back else JournalState.FAILED)
+
+
 def test_a_takeover_of_an_older_claim_whose_later_run_ended_here_is_stale(
     journal: Journal, open_journal: OpenJournal
 ) -> None:
