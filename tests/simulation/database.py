@@ -236,14 +236,15 @@ class Database(Peers):
                 effect_kind=claim.effect_kind,
                 in_doubt=claim.in_doubt,
                 voids=claim.voids,
-                claimed_at=now,
                 due_at=None,
                 published_at=None,
             )
         never_began = one.state in (JournalState.EXPIRED, JournalState.SKIPPED)
         is_undone = before.effect_kind == "transactional" or never_began
+        was_claimed = not never_began or claim.claimed_at is not None
         after = before._replace(
             state=str(one.state),
+            claimed_at=now if was_claimed else None,
             effect_at=None if is_undone else now,
             finished_at=None if one.state == JournalState.CLAIMED else self.now_ms(),
             code=one.code,

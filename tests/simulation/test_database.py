@@ -27,6 +27,7 @@ from consumer.journal import (
     Skip,
     Takeover,
     TakeoverKind,
+    ToldRun,
     Work,
 )
 from consumer.journal.tables import request, run
@@ -126,6 +127,9 @@ class Sequence:
             work["skips"] = [self._draw_skip()]
         if draw.random() < 0.3:
             work["own_runs"] = [self._draw_own_run() for _ in range(draw.randint(1, 2))]
+        if draw.random() < 0.3:
+            told = [self._draw_told_run() for _ in range(draw.randint(1, 2))]
+            work["told_runs"] = list({one.request_id: one for one in told}.values())
         asked = Work(**work)
         real = self._both.journals[worker].apply(asked, held=held, tried=tried)
         simulated = self._both.simulated.apply(worker, asked, held=held, tried=tried)
@@ -226,6 +230,18 @@ class Sequence:
         finish = self._draw.choice((end, end, None))
         is_begun = finish is not None or self._draw.random() < 0.5
         return OwnRun(claim, end.generation, self._draw.random() < 0.5, finish, is_begun)
+
+    def _draw_told_run(self) -> ToldRun:
+        draw = self._draw
+        claim = self._draw_claims()._replace(
+            voids=draw.randint(0, 2), claimed_at=draw.choice((None, 1, FAR_MS))
+        )
+        # What waits for its next run is told as one without an end.
+        state = draw.choice([one for one in JournalState if one is not JournalState.RETRYING])
+        resend = state is JournalState.FAILED and draw.random() < 0.7
+        owner = draw.choice((*WORKERS, "gone"))
+        told = ToldRun(claim, draw.randint(1, 3), state, owner, "CODE", "why", resend=resend)
+        return told.disowned() if draw.random() < 0.5 else told
 
     def _draw_skip(self) -> Skip:
         return Skip(self._draw_claims(), self._draw.choice(self._ids), self._draw.randint(1, 2))

@@ -97,6 +97,12 @@ def _effect_at(one: ToldRun) -> ColumnElement[Any] | int:
     return null() if is_undone else claimed_at(one.claim)
 
 
+def _claimed_at(one: ToldRun) -> ColumnElement[Any] | int:
+    """Return when it was claimed: never, where its end needs no claim and none was told."""
+    was_claimed = one.state not in _NEVER_BEGAN or one.claim.claimed_at is not None
+    return claimed_at(one.claim) if was_claimed else null()
+
+
 def _values(one: ToldRun) -> dict[str, Any]:
     is_open = one.state == JournalState.CLAIMED
     return {
@@ -104,7 +110,7 @@ def _values(one: ToldRun) -> dict[str, Any]:
         "effect_at": _effect_at(one),
         "state": one.state.value,
         "owner": one.owner,
-        "claimed_at": null() if one.state in _NEVER_BEGAN else claimed_at(one.claim),
+        "claimed_at": _claimed_at(one),
         "due_at": null(),
         "finished_at": null() if is_open else now_ms(),
         "code": one.code,

@@ -9,6 +9,7 @@ from consumer.journal import (
     EffectMark,
     Journal,
     JournalState,
+    OwnRun,
     TakeoverKind,
     TakeoverResultKind,
     ToldRun,
@@ -138,3 +139,18 @@ def test_what_catches_up_has_the_key_of_the_run_that_its_client_was_told_of(
     one = told(name, JournalState.CLAIMED)
     (row,) = journal.catch_up([one._replace(claim=one.claim._replace(voids=1))])
     assert (row.state, row.generation, row.voids) == (JournalState.CLAIMED, 2, 1)
+
+
+@pytest.mark.parametrize("claimed_at", [None, 7])
+@pytest.mark.parametrize("state", [JournalState.EXPIRED, JournalState.SKIPPED])
+@pytest.mark.parametrize("has_row", [True, False])
+def test_an_end_without_an_effect_says_whether_it_was_claimed(
+    journal: Journal, state: JournalState, claimed_at: int | None, has_row: bool
+) -> None:
+    name = failed(journal) if has_row else new_id()
+    one = told(name, state)
+    (row,) = journal.catch_up([one._replace(claim=one.claim._replace(claimed_at=claimed_at))])
+    assert (row.state, row.claimed_at, row.effect_at) == (state, claimed_at, None)
+    zombie = OwnRun(claim(name, attempt=2, effect_kind="external"), 2, False, None)
+    restored = journal.apply(Work(own_runs=[zombie])).restored
+    assert [row.state for row in restored] == [JournalState.IN_DOUBT] * (claimed_at is None)
