@@ -42,12 +42,13 @@ def catch_up(
     """
     told = {one.request_id: one for one in runs}
     found, _ = writer.read(told)
-    for name in _pruned(writer, told.values(), found):
-        told[name] = told[name].pruned(MESSAGE)
     behind = [name for name, one in told.items() if _is_behind(one, found.get(name))]
     if not behind:
         return []
     locked, _ = writer.read(behind, lock=True)
+    # Asked of the locked rows alone: another worker may have written an end since.
+    for name in _pruned(writer, [told[name] for name in behind], locked):
+        told[name] = told[name].pruned(MESSAGE)
     alive = living(writer.connection, {row.owner for row in locked.values()})
     for name in sorted(behind):
         row = locked.get(name)

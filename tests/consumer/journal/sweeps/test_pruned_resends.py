@@ -5,7 +5,7 @@ The resend of it lies behind all that was pruned, and names the deadline of that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -16,10 +16,12 @@ from consumer.journal import (
     Journal,
     JournalState,
     OwnRun,
+    Row,
     ToldRun,
     VerdictKind,
     Work,
 )
+from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.redrive.resolving import PersonDecisions
 from consumer.loop import mapping
 from consumer.status import status_messages
@@ -234,3 +236,34 @@ def test_what_a_person_has_said_of_a_forgotten_request_is_not_taken_back_by_who_
     # An older Redis does not make it a claim either.
     (row,) = me.catch_up([told(name, JournalState.CLAIMED, PLACE)])
     assert (row.state, row.code, row.generation) == (JournalState.IN_DOUBT, "FORGOTTEN", 2)
+
+
+@pytest.mark.parametrize("stood", [True, False])
+def test_a_told_run_does_not_come_in_doubt_over_an_end_that_was_written_before_its_lock(
+    journal: Journal,
+    open_journal: OpenJournal,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    stood: bool,
+) -> None:
+    first = sent_first(new_id(), KINDS[-1])
+    name = read(first).request_id
+    pruned(journal, database, read(first))
+    before: dict[str, Row] = {}
+    if stood:
+        journal.apply(Work(claims=[mapping.claim(read(resent(read(first), 99, told=())))]))
+        before = {name: journal.rows([name])[0]}
+    # Its worker remembers how it ended.
+    ended = OwnRun(mapping.claim(read(first)), 1, True, finish(name))
+    open_journal("peer").apply(Work(own_runs=[ended]))
+    reads = JournalWriter.read
+
+    def read_too_early(
+        self: JournalWriter, names: Collection[str], *, lock: bool = False
+    ) -> tuple[dict[str, Row], int]:
+        monkeypatch.setattr(JournalWriter, "read", reads)
+        return before, 0
+
+    monkeypatch.setattr(JournalWriter, "read", read_too_early)
+    (row,) = journal.catch_up([told(name, JournalState.CLAIMED, PLACE)])
+    assert (row.state, row.code, row.owner) == (JournalState.SUCCEEDED, None, "peer")
