@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from consumer.handlers.declaration import EffectKind
+from consumer.handlers.delivery import Delivery
 from consumer.journal import JournalState, Row
 from consumer.journal.claims.forgetting import PruneMark
 from consumer.journal.records import FORGOTTEN as FORGOTTEN_CODE
@@ -168,28 +170,44 @@ def test_a_skip_is_not_written_for_a_success_that_is_not_forgotten(world: World)
         _write(world, "b", OTHERS, JournalState.SKIPPED, by="a")
 
 
-HOLDS, IS_FORGOTTEN, UNCLAIMED = "holds", "is_forgotten", "unclaimed"
+HOLDS, IS_FORGOTTEN, UNCLAIMED, ACTS = "holds", "is_forgotten", "unclaimed", "acts"
+
+
+WORD = "EXPIRED DEADLINE_OVER"
+
+
+def _delivered(effect: EffectKind) -> Delivery:
+    one = delivery("r0")
+    return one._replace(handler=replace(one.handler, effect=effect))
 
 
 def _peer_ends(world: World, facts: set[str]) -> None:
     """Let a peer end a request of which a living worker may have a run."""
     if HOLDS in facts:
-        begin(next(world.workers).worker._in_flight, delivery("r0"))
+        effect = EffectKind.EXTERNAL if ACTS in facts else EffectKind.MARKED
+        begin(next(world.workers).worker._in_flight, _delivered(effect))
     if IS_FORGOTTEN in facts:
         _forgets(world, "r0")
     claimed_at = None if UNCLAIMED in facts else 1
-    ended = row("r0", JournalState.EXPIRED, topic=MINE, owner="peer", claimed_at=claimed_at)
+    ended = row(
+        "r0",
+        JournalState.EXPIRED,
+        topic=MINE,
+        owner="peer",
+        claimed_at=claimed_at,
+        code="DEADLINE_OVER",
+    )
     world.database.rows["r0"] = ended
     world.watch.changed(Change(None, ended, "peer"))
 
 
-def _is_charged_after_the_word(world: World) -> None:
-    world.watch.over("r0", "EXPIRED")
+def _is_charged_after_the_word(world: World, word: str = WORD) -> None:
+    world.watch.over("r0", word)
     world.bank.count("r0")
-    world.watch.over("r0", "EXPIRED")
+    world.watch.over("r0", word)
 
 
-ALL_OF_IT = {HOLDS, IS_FORGOTTEN, UNCLAIMED}
+ALL_OF_IT = {HOLDS, IS_FORGOTTEN, UNCLAIMED, ACTS}
 
 
 def test_nobody_is_blamed_for_the_end_of_a_request_whose_forgotten_run_goes_on(
@@ -197,8 +215,37 @@ def test_nobody_is_blamed_for_the_end_of_a_request_whose_forgotten_run_goes_on(
 ) -> None:
     _peer_ends(world, ALL_OF_IT)
     _is_charged_after_the_word(world)
-    with pytest.raises(Violation, match="told that nothing happened"):
+    # Its caller has asked anew.
+    world.bank.count("r0.2")
+    with pytest.raises(Violation, match="an effect happens once"):
         world.bank.count("r0")
+
+
+def test_so_nobody_is_where_the_mark_of_that_run_was_let_in(world: World) -> None:
+    _write(world, "r0", MINE, JournalState.CLAIMED, owner=next(world.workers).name, effect_at=1)
+    _peer_ends(world, ALL_OF_IT - {ACTS})
+    _is_charged_after_the_word(world)
+
+
+@pytest.mark.parametrize("word", ["FAILED CHILD_DIED", "EXPIRED"])
+def test_any_other_word_about_such_a_request_is_to_be_relied_on(world: World, word: str) -> None:
+    _peer_ends(world, ALL_OF_IT)
+    with pytest.raises(Violation, match="told that nothing happened"):
+        _is_charged_after_the_word(world, word)
+
+
+def test_a_word_about_another_request_of_the_order_is_to_be_relied_on(world: World) -> None:
+    _peer_ends(world, ALL_OF_IT)
+    world.watch.over("r0.2", WORD)
+    with pytest.raises(Violation, match="told that nothing happened"):
+        world.bank.count("r0.2")
+
+
+def test_an_order_is_charged_once_where_nobody_was_told_such_a_word(world: World) -> None:
+    _peer_ends(world, ALL_OF_IT)
+    world.bank.count("r0")
+    with pytest.raises(Violation, match="an effect happens once"):
+        world.bank.count("r0.2")
 
 
 @pytest.mark.parametrize("lacks", sorted(ALL_OF_IT))
@@ -233,6 +280,10 @@ def test_a_forgotten_run_that_may_have_acted_comes_over_the_end_of_who_knew_of_n
     _write(world, "r0", MINE, JournalState.CLAIMED, owner="w0.0")
     _peer_ends(world, facts)
     world.bank.charges["r0"] = 1
+    _comes_over_it(world, state, owner, is_excused=is_excused)
+
+
+def _comes_over_it(world: World, state: JournalState, owner: str, *, is_excused: bool) -> None:
     before = world.database.rows["r0"]
     after = before._replace(state=state, owner=owner, claimed_at=1)
     if is_excused:
@@ -240,6 +291,35 @@ def test_a_forgotten_run_that_may_have_acted_comes_over_the_end_of_who_knew_of_n
     else:
         with pytest.raises(Violation, match="what has ended stays"):
             world.watch.changed(Change(before, after, owner))
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+@pytest.mark.parametrize("effect_at", [None, 1])
+def test_a_forgotten_run_without_a_charge_comes_over_it_where_a_child_had_it_and_its_effect_began(
+    world: World, is_given: bool, effect_at: int | None
+) -> None:
+    claimed = _write(world, "r0", MINE, JournalState.CLAIMED, owner="w0.0", effect_at=effect_at)
+    if is_given:
+        _is_given(world, claimed)
+    _peer_ends(world, {IS_FORGOTTEN, UNCLAIMED})
+    is_excused = is_given and effect_at is not None
+    _comes_over_it(world, JournalState.IN_DOUBT, "w0.0", is_excused=is_excused)
+
+
+def _is_given(world: World, row: Row) -> None:
+    where = (row.topic, row.partition)
+    world.kafka.ever_committed[where] = row.offset + 1
+    job: Any = SimpleNamespace(
+        request_id=row.request_id,
+        generation=row.generation,
+        topic=row.topic,
+        partition=row.partition,
+        offset=row.offset,
+        key=b"k",
+        value=b"5",
+    )
+    world.database.rows[row.request_id] = row._replace(payload_sha256=SHA)
+    world.watch.dispatched(row.owner, [job])
 
 
 FORGOTTEN, UNLOOKED, DUE, WAITS = "forgotten", "unlooked", "due", "waits"

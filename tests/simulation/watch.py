@@ -44,7 +44,11 @@ class Watch:
         self._confirmed: set[tuple[str, int, str]] = set()
         self._runs: dict[str, list[SimulatedRun]] = defaultdict(list)
         self._over: dict[str, str] = {}
-        self._denied: set[str] = set()
+        # With each, the word that its caller is told: (request_id, word).
+        self._denied: set[tuple[str, str]] = set()
+        # Of these (request_id, worker_id) the effect may have begun, and a child has had a run.
+        self._marked: set[tuple[str, str]] = set()
+        self._given: set[tuple[str, str]] = set()
         self._asked: dict[str, int] = {}
         self._pruned: dict[str, dict[Partition, int]] = {}
         self._repeats: dict[Place, Place] = {}
@@ -54,7 +58,7 @@ class Watch:
     def over(self, request_id: str, word: str) -> None:
         """Remember that a caller was told that nothing came of a request, and never will."""
         self._over[request_id] = word
-        if order_of(request_id) in self._denied:
+        if (request_id, word) in self._denied:
             return
         if self._world.bank.charges[request_id] and not self._is_excused(request_id):
             said = f"{request_id} {word}, and it was charged"
@@ -68,14 +72,19 @@ class Watch:
         """Look at a charge that was made."""
         if self._is_excused(request_id):
             return
-        if order_of(request_id) in self._denied and self._world.bank.charges[request_id] == 1:
-            return
         word = self._over.get(request_id)
-        if word is not None:
+        if word is not None and (request_id, word) not in self._denied:
             said = f"{request_id} was charged after its caller was told {word}"
             raise Violation("told that nothing happened", said)
-        if self._world.bank.orders[order_of(request_id)] > 1:
+        bank, order = self._world.bank, order_of(request_id)
+        is_once = bank.charges[request_id] == 1 and self._was_asked_anew(order)
+        if bank.orders[order] > 1 and not is_once:
             raise Violation("an effect happens once", f"{request_id} was charged twice")
+
+    def _was_asked_anew(self, order: str) -> bool:
+        """Whether a caller has relied on a word that came of a forgotten claim (`_deny`)."""
+        told = (name for name, word in self._denied if self._over.get(name) == word)
+        return any(order_of(name) == order for name in told)
 
     def sent(self, record: Record, known: Status | None) -> None:
         """Remember which record was sent again, as far as its sender knew.
@@ -97,6 +106,7 @@ class Watch:
     def dispatched(self, worker_id: str, jobs: Sequence[Job]) -> None:
         """Look at what is about to be given to a child."""
         for job in jobs:
+            self._given.add((job.request_id, worker_id))
             where = f"{job.topic}-{job.partition}-{job.offset}"
             name = f"{job.request_id}/{job.generation}"
             committed = self._world.kafka.ever_committed[job.topic, job.partition]
@@ -156,16 +166,24 @@ class Watch:
     def _deny(self, row: Row, by: str) -> None:
         """Expect no more of the word of who ends a request, not knowing of a forgotten claim.
 
-        Its worker lives and goes on with that run, as after a long stop. What the journal says in
-        the end has to be true all the same, so the order is not excused.
+        Its worker lives and goes on with that run, as after a long stop: a plain external one, or
+        one whose mark was let in. What the journal says in the end has to be true all the same, so
+        the order is not excused, and any other word is to be relied on.
         """
         if row.claimed_at is not None or row.state not in _WITHOUT_EFFECT:
             return
-        others = (one for one in self._world.workers if one.name != by)
-        runs = (run for one in others for run in one.worker._in_flight.running)
-        is_forgotten = row.request_id in self._world.losses.forgotten
-        if is_forgotten and any(name == row.request_id for name, _ in runs):
-            self._denied.add(order_of(row.request_id))
+        runs = (
+            (one.name, delivery.handler)
+            for one in self._world.workers
+            for (name, _), delivery in one.worker._in_flight.running.items()
+            if one.name != by and name == row.request_id
+        )
+        may_act = any(
+            handler.effect is EffectKind.EXTERNAL or (row.request_id, worker_id) in self._marked
+            for worker_id, handler in runs
+        )
+        if may_act and row.request_id in self._world.losses.forgotten:
+            self._denied.add((row.request_id, f"{row.state} {row.code or ''}".rstrip()))
 
     def _is_excused(self, request_id: str) -> bool:
         return order_of(request_id) in self._world.losses.excused
@@ -264,6 +282,8 @@ class Watch:
         if after.state == JournalState.CLAIMED:
             self._alone(after)
             self._grants.add((after.request_id, after.generation, after.owner))
+            if after.effect_at is not None:
+                self._marked.add((after.request_id, after.owner))
         elif before is None or (before.state, before.generation) != (
             after.state,
             after.generation,
@@ -375,7 +395,14 @@ class Watch:
         was_denied = before.claimed_at is None and before.state in _WITHOUT_EFFECT
         is_forgotten = after.request_id in self._world.losses.forgotten
         was_granted = (after.request_id, after.generation, after.owner) in self._grants
-        return was_denied and is_forgotten and was_granted and after.state in _WITH_EFFECT
+        may_say_so = was_denied and is_forgotten and was_granted and after.state in _WITH_EFFECT
+        return may_say_so and self._may_have_acted(after)
+
+    def _may_have_acted(self, row: Row) -> bool:
+        """Whether a request was charged, or a child of this row's worker may have been about to."""
+        name = (row.request_id, row.owner)
+        is_charged = self._world.bank.charges[row.request_id] > 0
+        return is_charged or (name in self._given and name in self._marked)
 
     def _taken(self, before: Row, by: str) -> None:
         if (before.request_id, before.generation, by) in self._grants:
