@@ -221,8 +221,9 @@ def test_what_a_person_has_said_of_a_forgotten_request_is_not_taken_back_by_who_
     assert kinds(peer.apply(Work(claims=[again]))) == [VerdictKind.IN_DOUBT]
     name = again.request_id
     decisions = PersonDecisions(database.url, group=group)
-    words = {"result": None, "code": "RESOLVED", "reason": "the list", "by": "zoe"}
-    is_done, _ = decisions.resolve(name, has_succeeded=False, **words)
+    is_done, _ = decisions.resolve(
+        name, has_succeeded=False, result=None, code="RESOLVED", reason="the list", by="zoe"
+    )
     decisions.close()
     assert is_done
     if is_sent_back:
