@@ -40,6 +40,7 @@ class BoundedTopic:
             )
             if is_in:
                 share.bound = min(self.bound, BATCH_BYTES)
+                share.growths = self._refused_growths
                 self._add(share)
             return is_in
 
@@ -71,6 +72,9 @@ class BoundedTopic:
 
     def refused_batch(self, share: RecordShare) -> None:
         """Note that a record was refused which may have been in a batch with others."""
+        # Those from before the end of a growth tell nothing of the bound since then.
+        if share.growths < self._refused_growths:
+            return
         # While the bound grows, others of the batch may have come under a later one.
         bound = self.bound if self._grows else share.bound
         if self._grows:
@@ -81,6 +85,7 @@ class BoundedTopic:
 
     def taken(self, share: RecordShare) -> float:
         """Note that a record was acknowledged; return the bound from now on."""
+        # In the pause the evidence is kept for its end.
         if share.size >= self._refused_bytes and monotonic_s() >= self._grows_again_s:
             self._refused_bytes = inf
             self._grows = True
@@ -107,15 +112,17 @@ class RecordShare:
 
     Attributes:
         bound: larger ones of its topic are in no batch with others, and no batch has more bytes.
+        growths: of its topic's bound, which refused batches had ended before.
         topic: where it counts; None: its topic is not bounded, or it has left.
         is_handed_over: it stays until the end of its record is known.
     """
 
-    __slots__ = ("bound", "is_handed_over", "size", "topic")
+    __slots__ = ("bound", "growths", "is_handed_over", "size", "topic")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.bound: float = BATCH_BYTES
+        self.growths = 0
         self.topic: BoundedTopic | None = None
         self.is_handed_over = False
 

@@ -457,6 +457,48 @@ def test_a_topic_that_takes_a_few_records_more_refuses_one_batch_of_them_alone(
     assert {*rounds[3:]} == {1}
 
 
+def _small_again(broker: _Limited, limit_bytes: int) -> None:
+    broker.limit_bytes = 500
+    while broker.round(24) > 1:
+        pass
+    broker.round(24)
+    broker.limit_bytes, broker.refused = limit_bytes, 0
+
+
+def test_what_proves_in_a_pause_that_a_limit_was_raised_still_does_so_at_its_end(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    sender = make()
+    broker = _Limited(library, sender)
+    _small_again(broker, 2500)
+    for _ in range(10):
+        broker.round(24)
+    assert broker.refused == 3
+    # It is lowered, and then raised for good, while the pause lasts.
+    broker.limit_bytes = 500
+    broker.round(24)
+    broker.limit_bytes = 1_048_588
+    assert [broker.round(24) for _ in range(3)] == [1, 1, 1]
+    sender._bounded._topics[TOPIC]._grows_again_s = 0.0
+    rounds = [broker.round(24) for _ in range(10)]
+    assert rounds[-1] == 24
+
+
+def test_the_others_of_the_batch_that_ends_a_growth_lower_no_bound() -> None:
+    topic = BoundedTopic()
+    topic.set_bound(1000)
+    shares = [RecordShare(size) for size in (500, 500, 500, 500)]
+    for share in shares:
+        assert topic.enter(share, 0.0)
+        topic.leave(share)
+        topic.refused_alone(RecordShare(400))
+        topic.taken(share)
+    ended = topic.bound
+    for share in shares:
+        topic.refused_batch(share)
+    assert topic.bound == ended / 4
+
+
 def test_records_that_wait_for_others_of_their_topic_keep_their_turns(
     library: type[FakeSendingProducer], make: Make
 ) -> None:
