@@ -152,7 +152,7 @@ class Handling:
             self._buffered = max(0, self._buffered - 12)
             time.sleep(WORK_S / 10)
             most = 150 - self._buffered
-            if most > 75:
+            if most > 25:
                 self._source.resume()
             else:
                 self._source.pause()
