@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from consumer.journal.errors import JournalMoved, translate
 from feedback.observer import Observer, observed
-from feedback.sql.moved_name import NamedDatabase
+from feedback.sql.moved_name import Place, has_other_file, place_of
 from feedback.sql.session import Session as DatabaseSession
 
 
@@ -30,7 +30,6 @@ class JournalSession(DatabaseSession):
 
     def __init__(self, url: str, *, timeout_s: float, at_connect: Sequence[str] = ()) -> None:
         super().__init__(url, timeout_s=timeout_s, translate=translate, at_connect=at_connect)
-        self._named = NamedDatabase(url, timeout_s=timeout_s)
         self.observers: Sequence[Observer] = ()
         self.purpose = "journal"
 
@@ -47,15 +46,38 @@ class JournalSession(DatabaseSession):
     def deed(self) -> Iterator[Connection]:
         """Yield the connection in a transaction that commits an act which a person is told of.
 
+        On PostgreSQL a connection is made for it, in place of the one that is held: the user may
+        have no more than one, and behind a pooler nothing waits for another while it has locks. So
+        a name that moves while the transaction goes on is not seen; another file is, to its end.
+
         Raises:
-            JournalMoved: the URL leads to another database by now; rolled back.
+            JournalMoved: the URL leads to another database by now; nothing was committed.
         """
+        named = self._connect_anew() if self.dialect == "postgresql" else None
         try:
             with self.transaction() as connection:
                 yield connection
-                if not self._named.is_of(connection):
+                # A pooler may begin it on another server than it has answered on before.
+                if has_other_file(connection) if named is None else place_of(connection) != named:
                     raise JournalMoved
         except JournalMoved:
             # The next transaction is in the database that the URL leads to.
             self._drop()
             raise
+
+    def _connect_anew(self) -> Place | None:
+        """Return the place that the URL leads to.
+
+        Raises:
+            JournalMoved: it is not that of the connection that was held.
+        """
+        former = None if self._connection is None else self._place()
+        self.close()
+        named = self._place()
+        if former not in (None, named):
+            raise JournalMoved
+        return named
+
+    def _place(self) -> Place | None:
+        with super().transaction(read_only=True, alone=True) as connection:
+            return place_of(connection)

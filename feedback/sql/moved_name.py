@@ -2,8 +2,8 @@
 
 A failover moves a host's name or a proxy to another server, a restore puts another file in a file's
 place. A connection that was made before stays with the former one, which may answer still: nobody
-sees what is committed there. So what a person decides is committed only where a connection that is
-made anew meets the same database. Between that look and the commit the name may still move.
+sees what is committed there. So what a person decides is committed only where a connection that was
+made anew for it meets the same database. From then to the commit the name may still move.
 
 Servers are told apart by the time at which each was started, in microseconds: any user may read it,
 and a standby that was promoted has its own. A pooler that has several connections to one server
@@ -12,9 +12,9 @@ answers alike on each.
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Engine, NullPool, text
+from sqlalchemy import Connection, text
 
-from feedback.sql.engine import ALONE, FILE, file_of, open_engine
+from feedback.sql.engine import FILE, file_of
 
 # A number: as a text it would depend on settings, which a pooler's other client may have left.
 _SERVER = text(
@@ -22,29 +22,16 @@ _SERVER = text(
     " current_database()"
 )
 
+Place = tuple[int | str, ...]
 
-class NamedDatabase:
-    """The database that a URL leads to at the moment of asking.
 
-    Args:
-        url, timeout_s: see `open_engine`.
-    """
+def place_of(connection: Connection) -> Place | None:
+    """Return which server and database, or which file, a connection has; None for no file."""
+    if connection.dialect.name == "sqlite":
+        return connection.info.get(FILE)
+    return tuple(connection.execute(_SERVER).one())
 
-    def __init__(self, url: str, *, timeout_s: float) -> None:
-        self._url, self._timeout_s = url, timeout_s
-        self._engine: Engine | None = None
 
-    def is_of(self, connection: Connection) -> bool:
-        """Whether it is that of a connection, in whose transaction this is asked.
-
-        Raises:
-            DBAPIError: no other connection can be made.
-        """
-        if connection.dialect.name == "sqlite":
-            return bool(connection.info.get(FILE) == file_of(connection.engine.url))
-        if self._engine is None:
-            pool = {"poolclass": NullPool}
-            self._engine = open_engine(self._url, timeout_s=self._timeout_s, pool=pool)
-        with self._engine.connect() as other:
-            named = other.execution_options(**{ALONE: True}).execute(_SERVER).one()
-        return tuple(named) == tuple(connection.execute(_SERVER).one())
+def has_other_file(connection: Connection) -> bool:
+    """Whether the name of the file that a connection has opened leads to another one, or none."""
+    return place_of(connection) != file_of(connection.engine.url)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -12,6 +15,9 @@ from sqlalchemy import text
 
 from consumer.journal import Journal, JournalState, Leases, VerdictKind, Work
 from consumer.journal import migrate as migrate_journal
+from consumer.journal.errors import JournalUnavailable
+from consumer.journal.pauses import Pauses
+from consumer.journal.redrive.resolving import PersonDecisions
 from consumer.journal.transactional import Transactions
 from feedback.errors import NotSent
 from feedback.records.envelope import Envelope
@@ -23,6 +29,7 @@ from producer_client.outbox.outbox_table import KafkaPlace, OutboxTable
 from producer_client.sending.sync_bridge import at_once
 from producer_client.submission import Prepared
 from tests.consumer.journal.samples import claim, finish, kinds, new_id
+from tests.eventually import eventually
 from tests.stack.pgbouncer import pooler
 from tests.stack.postgres import dsn
 
@@ -113,3 +120,65 @@ def test_what_a_stranger_left_on_the_connection_does_not_hold_for_us(pooled: str
             ]
         assert shown == ["read committed", "on"]
         assert kinds(journal.apply(Work(claims=[claim(name)]))) == [VerdictKind.RUN]
+
+
+def test_people_act_through_a_pooler_with_one_connection(pooled: str) -> None:
+    untouched = seen_by_a_stranger(pooled)
+    migrate_journal(pooled)
+    group, name = uuid.uuid4().hex, new_id()
+    with (
+        closing(Journal(pooled, group=group, worker_id="me")) as journal,
+        closing(Pauses(pooled, group=group)) as pauses,
+        closing(PersonDecisions(pooled, group=group)) as decisions,
+    ):
+        journal.apply(Work(claims=[claim(name, effect_kind="external")]))
+        journal.apply(Work(finishes=[finish(name, state=JournalState.IN_DOUBT)]))
+        assert pauses.pause("payments", reason="the bank", by="zoe")
+        assert [one.topic for one in pauses.paused()] == ["payments"]
+        done, row = decisions.resolve(
+            name, has_succeeded=True, result="1", code=None, reason="the list", by="zoe"
+        )
+        assert done and row is not None and row.state == JournalState.SUCCEEDED
+        assert pauses.resume("payments", by="zoe") is not None
+        assert seen_by_a_stranger(pooled) == untouched
+
+
+def test_two_people_act_at_once_through_a_pooler_with_two_connections(postgres_url: str) -> None:
+    migrate_journal(postgres_url)
+    group = uuid.uuid4().hex
+    with pooler(postgres_url, pool_size=2) as url, ThreadPoolExecutor(2) as threads:
+        both = threading.Barrier(2)
+
+        def act(topic: str) -> bool:
+            with closing(Pauses(url, group=group)) as pauses:
+                pauses.paused()
+                both.wait(TIMEOUT_S)
+                return pauses.pause(topic, reason="the bank", by="zoe")
+
+        assert [*threads.map(act, ("payments", "invoices"))] == [True, True]
+
+
+def test_a_person_acts_as_a_user_who_may_have_one_connection(postgres_url: str) -> None:
+    migrate_journal(postgres_url)
+    user = f"one_{uuid.uuid4().hex}"
+    with psycopg.connect(dsn(postgres_url), autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {user} LOGIN CONNECTION LIMIT 1".encode())
+        owner.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {user}".encode())
+        owner.execute(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {user}".encode())
+        try:
+            place = urlsplit(postgres_url)
+            netloc = f"{user}@{place.netloc.rpartition('@')[2]}"
+            url = place._replace(netloc=netloc).geturl()
+            with closing(Pauses(url, group=uuid.uuid4().hex)) as pauses:
+
+                def acts() -> bool:
+                    assert pauses.paused() == []
+                    # The server may count one that was closed for a moment more.
+                    with suppress(JournalUnavailable):
+                        return pauses.pause("payments", reason="the bank", by="zoe")
+                    return False
+
+                eventually(acts)
+        finally:
+            owner.execute(f"DROP OWNED BY {user}".encode())
+            owner.execute(f"DROP ROLE {user}".encode())

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import NullPool, create_engine, text
 
-from consumer.journal import Journal, JournalState, Work
+from consumer.journal import Journal, JournalState, Work, session
 from consumer.journal.errors import JournalMoved, JournalUnavailable
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.pauses import Pauses
@@ -209,3 +209,15 @@ def test_a_server_that_the_name_has_left_is_told_from_the_one_that_has_it(
         acted_on(moving_server, decisions, DECIDED["resolve"])
     with closing(PersonDecisions(moving_server.url, group=group)) as decisions:
         decisions.discard([candidate(FAILED)], **BY)
+
+
+def test_an_act_that_a_pooler_begins_on_another_server_is_rolled_back(
+    postgres_url: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(postgres_url, group)
+    before, answers = facts(postgres_url), iter([(1, "journal"), (2, "journal")])
+    monkeypatch.setattr(session, "place_of", lambda connection: next(answers))
+    with closing(Pauses(postgres_url, group=group)) as pauses:
+        with pytest.raises(JournalMoved):
+            pauses.pause("invoices", **BY)
+    assert facts(postgres_url) == before
