@@ -77,8 +77,8 @@ class GroupJournal:
 class ActingJournal(GroupJournal):
     """A journal where a person acts, which is noted; see `GroupJournal`.
 
-    An act raises JournalMoved, and has changed nothing, where the URL leads to another database when
-    its transaction begins: nobody would see it in the former one.
+    An act raises JournalMoved, and has changed nothing, where the URL leads to another database
+    when its transaction begins: nobody would see it in the former one.
     """
 
     _shapes = (*SHAPES, ACTIONS)

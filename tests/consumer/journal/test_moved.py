@@ -217,7 +217,6 @@ def test_an_act_that_a_pooler_begins_on_another_server_is_rolled_back(
     plant(postgres_url, group)
     before, answers = facts(postgres_url), iter([(1, "journal"), (2, "journal")])
     monkeypatch.setattr(session, "place_of", lambda connection: next(answers))
-    with closing(Pauses(postgres_url, group=group)) as pauses:
-        with pytest.raises(JournalMoved):
-            pauses.pause("invoices", **BY)
+    with closing(Pauses(postgres_url, group=group)) as pauses, pytest.raises(JournalMoved):
+        pauses.pause("invoices", **BY)
     assert facts(postgres_url) == before
