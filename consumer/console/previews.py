@@ -17,7 +17,7 @@ from typing import Any
 
 from itsdangerous import BadData, URLSafeTimedSerializer
 
-from consumer.dlq.discard_command import discard_letters
+from consumer.dlq.discard_command import JudgedFailure, discard_letters
 from consumer.dlq.letter import Letter
 from consumer.dlq.options import LetterOptions
 from consumer.dlq.redrive.loop import RedrivePace
@@ -26,7 +26,6 @@ from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import rehearse
 from consumer.dlq.redrive.risks import RedriveRisks
 from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
-from consumer.journal.redrive.redrive_rule import RedriveCandidate
 from feedback.errors import SettingsError
 from feedback.kafka.scan import OffsetSpan, OffsetSpans
 from feedback.settings.settings import Settings
@@ -60,7 +59,7 @@ class Preview:
     later: SucceededLater = NOTHING_LATER
     marks: int = 0
     risks: RedriveRisks = field(default_factory=RedriveRisks)
-    known: Sequence[RedriveCandidate] = ()
+    known: Sequence[JudgedFailure] = ()
 
     @property
     def given(self) -> LetterOptions:
@@ -138,7 +137,7 @@ class Previews:
             counts, count, spans = found.counts, found.counts.get(SENT, 0), found.seen
             first, later, marks = found.first, found.later or NOTHING_LATER, found.marks
             risks, plan = found.risks, replace(plan, looked_at=found.looked_at)
-            known: Sequence[RedriveCandidate] = ()
+            known: Sequence[JudgedFailure] = ()
         else:
             given = LetterOptions(plan.filter, plan.topics, plan.dlqs)
             trial = discard_letters(

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 import click
 
@@ -53,6 +54,13 @@ from feedback.settings.settings import Settings
 TAKEN = "taken"
 
 
+class JudgedFailure(NamedTuple):
+    """A failure that the journal has, and the result for it."""
+
+    candidate: RedriveCandidate
+    result: str
+
+
 @dataclass(frozen=True, slots=True)
 class DiscardPass:
     """The results of one pass over the failures that are to be discarded.
@@ -63,7 +71,7 @@ class DiscardPass:
         is_cut: whether a signal ended it early.
         seen: the spans of the letters that were looked at; None: only the journal was.
         marks: the sum of `mark_of` of those that were taken.
-        known: of those that were named by their ids, the failures that the journal has.
+        known: of those that were named by their ids, the requests that the journal has.
     """
 
     counts: Mapping[str, int]
@@ -71,7 +79,7 @@ class DiscardPass:
     is_cut: bool
     seen: OffsetSpans | None
     marks: int = 0
-    known: Sequence[RedriveCandidate] = ()
+    known: Sequence[JudgedFailure] = ()
 
     @property
     def taken(self) -> int:
@@ -180,7 +188,7 @@ def discard_letters(
     takes_sent: bool = False,
     is_trial: bool = False,
     within: OffsetSpans | None = None,
-    known: Sequence[RedriveCandidate] | None = None,
+    known: Sequence[JudgedFailure] | None = None,
 ) -> DiscardPass:
     """Discard the chosen failures, page by page.
 
@@ -190,7 +198,8 @@ def discard_letters(
         takes_sent: see `PersonDecisions.discard`.
         is_trial: count them, and change nothing.
         within: only letters in these spans: those that a person was asked about.
-        known: likewise, of those that are named by their ids, the failures that the journal had.
+        known: likewise, of those that are named by their ids, the requests that the journal had:
+            of these only those that were counted are judged once more.
     """
     ids = named.filter.ids
     only_ids = named.filter == LetterFilter(ids=ids) and not named.dlqs and bool(ids)
@@ -202,8 +211,14 @@ def discard_letters(
         taken = stack.enter_context(SeenNames())
         if known is None:
             known = _known(settings, ids) if only_ids else []
-        left = ids - {one.request_id for one in known}
-        pages: Iterable[Sequence[RedriveCandidate]] = [known]
+        left = ids - {one.candidate.request_id for one in known}
+        pages: Iterable[Sequence[RedriveCandidate]] = [
+            [one.candidate for one in known if one.result == TAKEN]
+        ]
+        for one in known:
+            if one.result != TAKEN:
+                counts[one.result] += 1
+                told[one.candidate.request_id] = one.result
         if not only_ids or left:
             rest = replace(named, filter=replace(named.filter, ids=left))
             within, letters = stack.enter_context(_chosen(settings, rest, within, pace))
@@ -212,18 +227,20 @@ def discard_letters(
             results = decisions.discard(
                 page, by=by, reason=because, is_trial=is_trial, takes_sent=takes_sent
             )
-            for one, why in zip(page, results, strict=True):
+            for letter, why in zip(page, results, strict=True):
                 # Of two letters of a request on two pages the first counts, in a trial too.
-                if why is None and not taken.add([one.request_id])[0]:
+                if why is None and not taken.add([letter.request_id])[0]:
                     why = Redrivable.DOUBLE
                 result = TAKEN if why is None else why.value
                 counts[result] += 1
-                marks += mark_of(one) if why is None else 0
-                if one.request_id in ids and told.get(one.request_id) != TAKEN:
-                    told[one.request_id] = result
+                marks += mark_of(letter) if why is None else 0
+                if letter.request_id in ids and told.get(letter.request_id) != TAKEN:
+                    told[letter.request_id] = result
             if pace.stopping.is_set():
                 break
         is_cut = pace.stopping.is_set()
+    # Their results are told above, and no letter of theirs is looked for.
+    known = [one._replace(result=told[one.candidate.request_id]) for one in known]
     if not is_cut:
         told = dict.fromkeys(sorted(ids), NO_LETTER) | told
     return DiscardPass(counts, told, is_cut, within, marks, known)
@@ -298,15 +315,15 @@ UNDONE_WORDS = {
 }
 
 
-def _known(settings: Settings, request_ids: Collection[str]) -> list[RedriveCandidate]:
-    """Return the failures that the journal knows: its rows decide over the letters.
+def _known(settings: Settings, request_ids: Collection[str]) -> list[JudgedFailure]:
+    """Return the requests that the journal knows, all to be judged: its rows decide over letters.
 
     One that fails again before it is discarded is left: nobody has seen that failure.
     """
     with Lookup.from_settings(settings) as lookup:
         rows, _ = lookup.rows(request_ids)
     return [
-        RedriveCandidate(name, shown_generation(row), row.payload_sha256, 0)
+        JudgedFailure(RedriveCandidate(name, shown_generation(row), row.payload_sha256, 0), TAKEN)
         for name, row in rows.items()
     ]
 

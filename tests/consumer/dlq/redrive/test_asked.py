@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from sqlalchemy import NullPool, create_engine, update
+from sqlalchemy import Engine, NullPool, create_engine, update
 
 from consumer.dlq import discard_command
 from consumer.dlq.redrive import commands
+from consumer.journal import JournalState
 from consumer.journal.tables import request
 from tests.consumer.dlq.conftest import Dlq
 from tests.consumer.dlq.conftest import dlq as dlq
@@ -71,3 +72,33 @@ def test_one_that_fails_again_between_the_question_and_the_yes_is_left(
     done = dlq(planted.config, "discard", again, other, "--because", "refunded", "--json")
     assert done.code == 1, done.stderr
     assert json.loads(done.stdout)["requests"] == {again: "older_failure", other: "taken"}
+
+
+def test_one_that_fails_between_the_question_and_the_yes_is_left(
+    planted: Planted, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted, runs, in_doubt = (f"request-{number:08d}" for number in range(3))
+    asked: list[str] = []
+    engine = create_engine(planted.settings.journal.url, poolclass=NullPool)
+    stand(engine, {runs: JournalState.CLAIMED, in_doubt: JournalState.IN_DOUBT})
+
+    def says_yes(question: str) -> None:
+        asked.append(question)
+        stand(engine, dict.fromkeys((runs, in_doubt), JournalState.FAILED))
+
+    monkeypatch.setattr(discard_command, "require_yes", says_yes)
+    names = (counted, runs, in_doubt)
+    done = dlq(planted.config, "discard", *names, "--because", "refunded", "--json")
+    assert done.code == 1, done.stderr
+    assert asked[0].startswith("discard 1 failures")
+    found = json.loads(done.stdout)
+    assert found["requests"] == {counted: "taken", runs: "running", in_doubt: "in_doubt"}
+    assert (found["discarded"], found["refused"]) == (1, {"in_doubt": 1, "running": 1})
+    assert [one["request_id"] for one in planted.actions()] == [counted]
+
+
+def stand(engine: Engine, states: dict[str, JournalState]) -> None:
+    with engine.begin() as connection:
+        for name, state in states.items():
+            of_it = update(request).where(request.c.request_id == name)
+            connection.execute(of_it.values(state=state.value))
