@@ -25,15 +25,16 @@ class JournalMoved(JournalUnavailable):
     """The journal's URL leads to another database than when this began; this was rolled back."""
 
     entry = "error-journalmoved"
+    fact = (
+        "[journal] url leads to another server or file since this began, and nothing more was "
+        "written to the former one"
+    )
 
     def __init__(self) -> None:
         super().__init__("its name leads to another server or file")
 
     def __str__(self) -> str:
-        return (
-            "[journal] url leads to another server or file since this began, and nothing more was "
-            "written to the former one: look how it stands, then repeat it"
-        )
+        return f"{self.fact}: look how it stands, then repeat it"
 
 
 class NotBegun(JournalUnavailable):

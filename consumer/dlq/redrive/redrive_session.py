@@ -17,6 +17,7 @@ from consumer.dlq.redrive.record import SentScan, candidate_of, mark_of
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.risks import RedriveRisks
 from consumer.dlq.unfinished import is_at_work, new_owner
+from consumer.journal.errors import JournalMoved
 from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
 from consumer.journal.redrive.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
 from consumer.journal.redrive.redrive_work import RedriveWork
@@ -288,9 +289,7 @@ def _run(stands: Redrive, connections: RedriveConnections, pace: RedrivePace) ->
         # The journal itself may be away: then the redrive can be resumed a little later.
         with suppress(OncewardError):
             connections.work.leave(stands.redrive_id, is_done=False)
-        raise NotAvailable(
-            f"{error}; go on later with `onceward-dlq redrive --resume {stands.redrive_id}`"
-        ) from error
+        raise NotAvailable(_stopped_by(error, connections.work, stands.redrive_id)) from error
     progress = redriving.progress
     named = progress.answers.of_named
     return RedriveEnding(
@@ -302,6 +301,22 @@ def _run(stands: Redrive, connections: RedriveConnections, pace: RedrivePace) ->
         connections.statuses.refusal,
         replaced=redriving.replaced,
         is_theirs=bool(RedrivePlan.from_json(stands.filter).dlqs),
+    )
+
+
+def _stopped_by(error: NotAvailable, work: RedriveWork, redrive_id: str) -> str:
+    """Return in words why a redrive has stopped, and how to go on."""
+    go_on = f"go on later with `onceward-dlq redrive --resume {redrive_id}`"
+    if not isinstance(error, JournalMoved):
+        return f"{error}; {go_on}"
+    try:
+        is_known = work.find(redrive_id) is not None
+    except OncewardError as away:
+        return f"{error.fact}; whether the new one knows redrive {redrive_id} is not known: {away}"
+    if is_known:
+        return f"{error.fact}; {go_on}"
+    return (
+        f"{error.fact}; the new one knows no redrive {redrive_id}: look there how its letters stand"
     )
 
 

@@ -23,7 +23,7 @@ from consumer.dlq.options import LetterOptions
 from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import begin
-from consumer.journal.tables import action, request
+from consumer.journal.tables import action, redrive, request
 from feedback.errors import NotAvailable
 from feedback.settings.settings import Settings, load
 from tests.consumer.dlq.redrive.planted import Planted
@@ -114,8 +114,38 @@ def test_no_act_is_said_to_be_done_that_stays_on_the_server_which_the_name_has_l
             act(settings, f"request-{after + 1:08d}")
         except NotAvailable as error:
             assert "leads to another server" in str(error), after
+            # The copy knows nothing of what was begun on the former one.
+            is_begun = bool(found(moving.former, redrive)) and "knows no redrive" in str(error)
+            assert is_begun != ("repeat it" in str(error)), after
+            assert "--resume" not in str(error), after
             refused += 1
         else:
             now = len(found(moving.former, action)), len(found(moving.copy, action))
             assert (now[0] - before[0], now[1] - before[1]) == (0, 1), after
     assert 0 < refused < connections
+
+
+def test_a_redrive_is_gone_on_with_where_the_name_leads_to_a_server_that_knows_it(
+    moving: Moving,
+) -> None:
+    moving.leads_to(moving.former)
+
+    def promoted(redrive_id: str) -> None:
+        engine = create_engine(moving.copy, poolclass=NullPool)
+        with engine.begin() as connection:
+            rows = [dict(one) for one in found(moving.former, redrive)]
+            connection.execute(insert(redrive), rows)
+        moving.leads_to(moving.copy)
+
+    with pytest.raises(NotAvailable, match="leads to another server") as refused:
+        begin(
+            moving.planted.settings,
+            RedrivePlan(LetterFilter(ids=frozenset(["request-00000000"]))),
+            by="zoe",
+            because="x",
+            pace=RedrivePace(on_begun=promoted),
+        )
+    (stands,) = found(moving.copy, redrive)
+    assert f"--resume {stands['redrive_id']}" in str(refused.value)
+    assert "repeat it" not in str(refused.value)
+    assert (stands["state"], stands["owner"]) == ("running", None)
