@@ -475,9 +475,7 @@ def test_what_proves_in_a_pause_that_a_limit_was_raised_still_does_so_at_its_end
         broker.round(24)
     assert broker.refused == 3
     # It is lowered, and then raised for good, while the pause lasts.
-    broker.limit_bytes = 500
-    broker.round(24)
-    broker.limit_bytes = 1_048_588
+    _small_again(broker, 1_048_588)
     assert [broker.round(24) for _ in range(3)] == [1, 1, 1]
     sender._bounded._topics[TOPIC]._grows_again_s = 0.0
     rounds = [broker.round(24) for _ in range(10)]
