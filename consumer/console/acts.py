@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from consumer.console.entrance import OLD_FORM, Form
+from consumer.console.entrance import OLD_PAGE, Form
 from consumer.console.fields import (
     confirmed_of,
     field_of,
@@ -171,7 +171,7 @@ class ConsoleActs:
             return self._pages.stands(request, redrive_id, later)
         seen = form.get("seen")
         if seen is None:
-            raise HTTPException(400, OLD_FORM)
+            raise HTTPException(400, OLD_PAGE)
         work = partial(resume, self._settings, redrive_id, by=by, because=reason, seen=seen)
         return self._pages.begun(lambda pace: work(pace=pace), rate)
 
@@ -228,7 +228,7 @@ class ConsoleActs:
         dlq = source_of(self._settings.console, form)
         seen = form.get("seen")
         if seen is None:
-            raise HTTPException(400, OLD_FORM)
+            raise HTTPException(400, OLD_PAGE)
         settings, is_theirs = self._settings, "theirs" in form
         found = undo_discard(
             settings, [request_id], by=by, because=reason, is_theirs=is_theirs, seen=seen
@@ -297,7 +297,7 @@ class ConsoleActs:
 def _process_of(form: Form) -> str:
     """Return the process that the person has seen at a redrive; empty for none."""
     if "process" not in form:
-        raise HTTPException(400, OLD_FORM)
+        raise HTTPException(400, OLD_PAGE)
     return form["process"]
 
 

@@ -37,7 +37,11 @@ Form = Mapping[str, str]
 # A preview carries the spans of all partitions.
 MOST_BYTES = 1_048_576
 MOST_FIELDS = 50
-OLD_FORM = "this form is not of your login: go back, load the page again, and send it once more"
+OLD_FORM = (
+    "this form is not of your login, or the console was started anew since: go back, load the page "
+    "again, and send it once more"
+)
+OLD_PAGE = "this page is from before an upgrade of the console: go back, and load it again"
 
 
 def require_safe_address(section: ConsoleSection, host: str) -> None:

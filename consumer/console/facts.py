@@ -14,6 +14,8 @@ from feedback.errors import OncewardError
 T = TypeVar("T")
 # Each page asks at most so many readers at once.
 THREADS = 16
+# A reading that is older hangs, or tells of what was before an act.
+LONGEST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +69,21 @@ class SharedReading(Generic[T]):
         self._reader = reader
         self._lock = threading.Lock()
         self._last: Future[T] | None = None
-        self._ended_at_s = 0.0
+        self._begun_at_s = self._ended_at_s = 0.0
 
     def of(self, *, within_s: float) -> T:
         """Return the reader's fact, or raise as it raises.
 
         Args:
-            within_s: take a reading of another thread that has not ended, or so short a time ago:
-                a server that is slow is not asked once more meanwhile; 0 for one of its own.
+            within_s: take a reading of another thread that has ended so short a time ago, or has
+                not ended and is younger than `LONGEST_S`: a server that is slow is not asked once
+                more meanwhile; 0 for one of its own.
         """
         with self._lock:
             taken = self._last if within_s and self._is_new(within_s) else None
             if taken is None:
                 own: Future[T] = Future()
-                self._last = own
+                self._last, self._begun_at_s = own, monotonic_s()
         if taken is not None:
             return taken.result()
         try:
@@ -96,7 +99,9 @@ class SharedReading(Generic[T]):
     def _is_new(self, within_s: float) -> bool:
         if self._last is None:
             return False
-        return not self._last.done() or monotonic_s() - self._ended_at_s < within_s
+        if self._last.done():
+            return monotonic_s() - self._ended_at_s < within_s
+        return monotonic_s() - self._begun_at_s < LONGEST_S
 
     def _end(self, own: Future[T]) -> None:
         with self._lock:

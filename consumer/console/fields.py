@@ -6,7 +6,7 @@ from math import inf
 
 from starlette.exceptions import HTTPException
 
-from consumer.console.entrance import OLD_FORM, Form
+from consumer.console.entrance import OLD_FORM, OLD_PAGE, Form
 from consumer.console.previews import ConfirmedPreview, Previews
 from feedback.errors import InvalidMessage, SettingsError
 from feedback.records.envelope import check_request_id
@@ -67,7 +67,9 @@ def rate_of(form: Form) -> float | None:
 
 def seen_number(form: Form, name: str) -> int:
     """Return which doubt, or which pause, the person has seen."""
-    given = form.get(name, "")
+    given = form.get(name)
+    if given is None:
+        raise HTTPException(400, OLD_PAGE)
     if not is_number(given):
         raise HTTPException(400, OLD_FORM)
     return int(given)

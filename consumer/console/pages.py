@@ -285,7 +285,8 @@ class ConsolePages:
 def _shared_s(request: Request) -> float:
     """Return how old a reading of another open page may be; a person who opens one sees a new one.
 
-    Streams look at the same moments, and the act of a person was done before the next of them.
+    Streams look at the same moments. Where a reading goes on, one of them may show how it stood
+    before a person's act; a later one shows the act.
     """
     return live.EVERY_S / 2 if is_part(request) else 0.0
 

@@ -224,9 +224,12 @@ def discard_letters(
             within, letters = stack.enter_context(_chosen(settings, rest, within, pace))
             pages = chain(pages, letters)
         for page in pages:
-            results = decisions.discard(
-                page, by=by, reason=because, is_trial=is_trial, takes_sent=takes_sent
-            )
+            # Of most pages a filter takes nothing: an act would connect for it.
+            results: list[Redrivable | None] = []
+            if page:
+                results = decisions.discard(
+                    page, by=by, reason=because, is_trial=is_trial, takes_sent=takes_sent
+                )
             for letter, why in zip(page, results, strict=True):
                 # Of two letters of a request on two pages the first counts, in a trial too.
                 if why is None and not taken.add([letter.request_id])[0]:
@@ -276,7 +279,7 @@ def undone_words(
     if seen is not None and found is not DiscardVerdict.UNDONE:
         with Lookup.from_settings(settings) as lookup:
             since = since_words(lookup.actions([request_id]).get(request_id, ()), seen)
-    return f"{request_id}: {words}{since and f'; since then {since}'}"
+    return f"{request_id}: {words}{since and f'; {since}'}"
 
 
 def _print_undone(

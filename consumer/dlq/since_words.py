@@ -18,7 +18,7 @@ _WORDS = {
 
 
 def since_words(actions: Sequence[Action], seen: str) -> str:
-    """Return the last acts behind one of them; all of them where that one is not there.
+    """Return the last acts behind one of them; nothing where there were none.
 
     Args:
         actions: oldest first.
@@ -26,12 +26,16 @@ def since_words(actions: Sequence[Action], seen: str) -> str:
 
     >>> seen = Action("a", "discard", "olga", 1000, "a test", None, 1, id=7)
     >>> since_words([seen, Action("a", "undo", "otto", 2000, "no test", None, 1, id=8)], seen.stamp)
-    'otto has undone its discard at 1970-01-01 00:00:02Z (no test)'
+    'since then otto has undone its discard at 1970-01-01 00:00:02Z (no test)'
+    >>> since_words([seen], "1.1")
+    'it has no discard 1.1: `show` names those that it has'
     """
     stamps = [one.stamp for one in actions]
-    behind = actions[stamps.index(seen) + 1 :] if seen in stamps else actions
+    if seen not in stamps:
+        return f"it has no discard {seen}: `show` names those that it has"
+    behind = actions[stamps.index(seen) + 1 :]
     acts = [one for one in behind if one.action in _WORDS][-_MOST:]
-    return ", ".join(map(_words, acts))
+    return f"since then {', '.join(map(_words, acts))}" if acts else ""
 
 
 def _words(one: Action) -> str:

@@ -149,8 +149,8 @@ def file_of(url: URL) -> tuple[int, int] | None:
         return None
     try:
         found = Path(path).stat()
-    except FileNotFoundError:
-        return None
+    except OSError:
+        return None  # nor where its folder is none any more, or may not be searched
     return found.st_dev, found.st_ino
 
 

@@ -48,7 +48,7 @@ def test_who_asks_while_a_slow_reading_goes_on_or_just_after_it_takes_that(
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(shared.of, within_s=1.0)
         eventually(lambda: reader.begun == 1)
-        now[0] += 60.0
+        now[0] += 29.0
         others = [pool.submit(shared.of, within_s=1.0) for _ in range(2)]
         reader.may_end.set()
         assert {one.result(LIMIT_S) for one in (first, *others)} == {1}
@@ -56,6 +56,21 @@ def test_who_asks_while_a_slow_reading_goes_on_or_just_after_it_takes_that(
     assert shared.of(within_s=1.0) == 1
     now[0] += 0.2
     assert shared.of(within_s=1.0) == 2
+
+
+def test_a_reading_that_hangs_is_shared_for_half_a_minute_alone(now: list[float]) -> None:
+    reader = SlowReader()
+    shared = SharedReading(reader)
+    with ThreadPoolExecutor(4) as pool:
+        hangs = pool.submit(shared.of, within_s=1.0)
+        eventually(lambda: reader.begun == 1)
+        now[0] += 31.0
+        later = pool.submit(shared.of, within_s=1.0)
+        eventually(lambda: reader.begun == 2)
+        now[0] += 1.0
+        other = pool.submit(shared.of, within_s=1.0)
+        reader.may_end.set()
+        assert [one.result(LIMIT_S) for one in (hangs, later, other)] == [1, 2, 2]
 
 
 def test_a_person_takes_no_reading_of_others_and_they_take_the_person_s(now: list[float]) -> None:

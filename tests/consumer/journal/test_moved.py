@@ -211,6 +211,22 @@ def test_a_server_that_the_name_has_left_is_told_from_the_one_that_has_it(
         decisions.discard([candidate(FAILED)], **BY)
 
 
+def test_an_act_is_refused_where_a_file_is_in_the_place_of_the_folder(
+    tmp_path: Path, group: str
+) -> None:
+    (tmp_path / "named").mkdir()
+    url = f"sqlite:///{tmp_path}/named/journal.db"
+    plant(url, group)
+    with closing(Pauses(url, group=group)) as pauses:
+        assert [one.topic for one in pauses.paused()] == ["payments"]
+        (tmp_path / "named").rename(tmp_path / "former")
+        (tmp_path / "named").write_text("")
+        with pytest.raises(JournalMoved):
+            pauses.pause("invoices", **BY)
+    with closing(Pauses(f"sqlite:///{tmp_path}/former/journal.db", group=group)) as pauses:
+        assert [one.topic for one in pauses.paused()] == ["payments"]
+
+
 def test_an_act_that_a_pooler_begins_on_another_server_is_rolled_back(
     postgres_url: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,6 +181,8 @@ def test_a_discard_is_undone_as_long_as_nothing_else_has_happened(running: Scene
     assert ", otto has discarded it at 20" in late and "(refunded by hand)" in late
     assert "has undone its discard at 20" in late
     assert running.said("discard", failed, *undo, *seen, code=1)["requests"] == {failed: "another"}
+    mistyped = running.dlq("discard", failed, *undo, "--seen", "1.1", code=1).stdout
+    assert "it has no discard 1.1" in mistyped and "since then" not in mistyped
     assert running.said("discard", failed, *undo)["requests"] == {failed: "undone"}
     assert running.said("discard", failed, *undo, code=1)["requests"] == {failed: "not_discarded"}
     assert running.said("discard", other, *undo, code=1)["requests"] == {other: "not_discarded"}
