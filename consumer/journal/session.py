@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from consumer.journal.errors import JournalMoved, translate
 from feedback.observer import Observer, observed
-from feedback.sql.moved_name import Place, has_other_file, place_of
+from feedback.sql.moved_name import DatabasePlace, has_other_file, place_of
 from feedback.sql.session import Session as DatabaseSession
 
 
@@ -65,7 +65,7 @@ class JournalSession(DatabaseSession):
             self._drop()
             raise
 
-    def _connect_anew(self) -> Place | None:
+    def _connect_anew(self) -> DatabasePlace | None:
         """Return the place that the URL leads to.
 
         Raises:
@@ -78,6 +78,6 @@ class JournalSession(DatabaseSession):
             raise JournalMoved
         return named
 
-    def _place(self) -> Place | None:
+    def _place(self) -> DatabasePlace | None:
         with super().transaction(read_only=True, alone=True) as connection:
             return place_of(connection)

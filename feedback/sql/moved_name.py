@@ -22,10 +22,10 @@ _SERVER = text(
     " current_database()"
 )
 
-Place = tuple[int | str, ...]
+DatabasePlace = tuple[int | str, ...]
 
 
-def place_of(connection: Connection) -> Place | None:
+def place_of(connection: Connection) -> DatabasePlace | None:
     """Return which server and database, or which file, a connection has; None for no file."""
     if connection.dialect.name == "sqlite":
         return connection.info.get(FILE)
