@@ -147,7 +147,8 @@ class ConsoleActs:
         if done.row is None:
             raise HTTPException(404, f"the journal knows no request {request_id}")
         if done.row.state == JournalState.IN_DOUBT:
-            raise HTTPException(409, f"{request_id} has run again since: this is another doubt")
+            run = done.row.generation
+            raise HTTPException(409, f"{request_id} is in doubt by run {run} now: another doubt")
         who = self._who(request_id, ActionKind.RESOLVE)
         raise HTTPException(409, f"{request_id} is {done.row.state}, and in doubt no more{who}")
 

@@ -206,10 +206,12 @@ class RedrivePages:
         """
         with closing(redrives_of(self._settings)) as rows:
             found = rows.find(redrive_id)
-        if found is None:
-            raise HTTPException(404, f"there is no redrive {redrive_id}")
-        one, plan = _stands(found), RedrivePlan.from_json(found.filter)
         here = self._redrives.find(redrive_id)
+        if found is None:
+            # Its row may be in the database to which the journal's name led before.
+            fault = here.fault if here is not None else ""
+            raise HTTPException(404, fault or f"there is no redrive {redrive_id}")
+        one, plan = _stands(found), RedrivePlan.from_json(found.filter)
         status = 200 if later is None else 409
         if later is None and "go-on" in request.query_params and one.owner is None:
             require_role(request.state.person, "resume_redrive")

@@ -241,7 +241,9 @@ def _of_resolved(request_id: str, done: ResolvedDoubt) -> str:
     state = done.row.state
     if not done.is_done and state == JournalState.IN_DOUBT:
         run = done.row.generation
-        return f"{printable(request_id)} has run again since: it is in doubt by run {run} now"
+        return (
+            f"{printable(request_id)} is in doubt by run {run} now, not by the one that you named"
+        )
     if not done.is_done:
         return f"{printable(request_id)} is {state}: only an IN_DOUBT request can be resolved"
     away = done.refusal or "Redis is away"

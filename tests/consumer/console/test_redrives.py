@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, insert, update
 
 from consumer.console.previews import DISCARD, REDRIVE
+from consumer.console.redrives import BackgroundRedrives, RedriveThread
 from consumer.dlq.discard_command import discard_letters
 from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.redrive_session import resume
@@ -351,6 +352,17 @@ def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: 
     nowhere = {"redrive_id": "nowhere", "because": "x", "process": ""}
     assert olga.send("/act/cancel_redrive", **nowhere).status_code == 409
     assert olga.http.get("/redrives/nowhere").status_code == 404
+
+
+def test_a_redrive_whose_row_is_in_the_former_database_says_why_it_stopped(
+    planted: Planted, olga: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = olga.http.get("/redrives/r-moved")
+    assert gone.status_code == 404 and "there is no redrive r-moved" in gone.text
+    stopped = RedriveThread(is_at_work=False, fault="its name leads to another database <b>")
+    monkeypatch.setattr(BackgroundRedrives, "find", lambda *_: stopped)
+    said = olga.http.get("/redrives/r-moved")
+    assert said.status_code == 404 and "leads to another database &lt;b&gt;" in said.text
 
 
 @pytest.mark.parametrize("end", ["killed", "asked"])
