@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from feedback.kafka.values import Partition
 
-# So many statistics of librdkafka in which nothing has come of one that was not paused: 12 s,
-# longer than a broker may take for an answer. When it is tried again, 2 s.
+# So many statistics of librdkafka in which nothing has come of one that was not paused: 12 s, longer
+# than a broker may take for an answer. When such a partition is tried again, 2 s: it must not count as back meanwhile.
 LONG = 24
 AGAIN = 4
 # So many turns it has had in that time. While librdkafka's queue is full, it fetches nothing; and

@@ -149,9 +149,9 @@ class Handling:
         """Poll once."""
         most = MOST
         if self._is_busy:
-            self._buffered = max(0, self._buffered - 12)
+            self._buffered = max(0, self._buffered - 4)
             time.sleep(WORK_S / 10)
-            most = 150 - self._buffered
+            most = 50 - self._buffered
             if most > 25:
                 self._source.resume()
             else:
@@ -177,8 +177,6 @@ def test_a_silent_partition_is_told_of_once_until_it_is_read_again(
     caplog.set_level("INFO")
     log = CorruptLog(mortal_broker, f"topic-{group}")
     if is_busy:
-        # Before so many statistics can come, as where it is paused for most of the time.
-        monkeypatch.setattr(partition_quarantine, "QUIET_S", 0.5)
         backlog(mortal_broker, log.topic, BACKLOG)
     source = KafkaSource(mortal_settings, [log.topic])
     handling = Handling(source, is_busy=is_busy)
@@ -190,7 +188,7 @@ def test_a_silent_partition_is_told_of_once_until_it_is_read_again(
     with closing(source):
         with log.corrupt(WHERE["middle"], LONG["long"]):
             eventually(lambda: told("partition.failed"), timeout_s=LIMIT_S)
-            until_s = monotonic_s() + (6.0 if is_busy else 12.0)
+            until_s = monotonic_s() + 2 * (partition_quarantine.QUIET_S + 1.0)
             while monotonic_s() < until_s:
                 assert told("partition.back") == 0
             assert told("partition.failed") == 1
