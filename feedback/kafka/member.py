@@ -87,9 +87,6 @@ class GroupMember(Protocol):
             KafkaFault: the broker refused.
         """
 
-    def is_silent(self, partition: Partition) -> bool:
-        """Whether a partition failed as nothing came of it, and nothing has come since."""
-
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the next offset to read of each partition, and return when that is applied.
 

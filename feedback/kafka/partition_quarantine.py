@@ -22,8 +22,7 @@ log = EventLog("onceward.set_aside")
 # Longer than a broker may take for an answer: librdkafka goes where one sends it for which it has
 # asked before.
 RETRY_S = 15.0
-# A partition that was tried again without a fault for so long is back, with records or without;
-# but for one whose fault was that nothing came.
+# A partition that was tried again without a fault for so long is back, with records or without.
 QUIET_S = 5.0
 
 
@@ -42,11 +41,6 @@ class PartitionQuarantine:
     def out(self) -> Collection[Partition]:
         """The partitions that are left out now."""
         return self._out.keys()
-
-    @property
-    def tried(self) -> Collection[Partition]:
-        """The partitions that are being tried again."""
-        return self._tried.keys()
 
     @property
     def refusals(self) -> Collection[str]:
@@ -72,21 +66,9 @@ class PartitionQuarantine:
             self._tried[one] = now_s + QUIET_S
         return due
 
-    def note_polled(
-        self, read: Collection[Partition], silent: Collection[Partition] = (), *, now_s: float
-    ) -> None:
-        """Note a poll without a fault.
-
-        Args:
-            read: the partitions of its records.
-            silent: those that failed as nothing came of them, and of which nothing has come since.
-            now_s: monotonic.
-        """
-        back = [
-            one
-            for one, until_s in self._tried.items()
-            if one in read or (until_s <= now_s and one not in silent)
-        ]
+    def note_polled(self, read: Collection[Partition], *, now_s: float) -> None:
+        """Note a poll without a fault, and its partitions."""
+        back = [one for one, until_s in self._tried.items() if one in read or until_s <= now_s]
         for one in back:
             del self._tried[one]
             self._why.pop(one, None)

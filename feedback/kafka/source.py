@@ -140,8 +140,7 @@ class KafkaSource:
         self._require_coordinator(bool(records))
         after = {(one.topic, one.partition): one.offset + 1 for one in records}
         self._after |= after
-        silent = {one for one in self._aside.tried if self._member.is_silent(one)}
-        self._aside.note_polled(after, silent, now_s=monotonic_s())
+        self._aside.note_polled(after, now_s=monotonic_s())
         self._note_gone()
         if not records:
             self._note_read_on()

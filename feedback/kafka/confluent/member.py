@@ -142,15 +142,17 @@ class ConfluentMember:
 
     def _name_silent(self) -> None:
         """Name the partitions that have more, and of which nothing comes: librdkafka does not."""
-        fetching = self._standing.take_fetching()
-        if fetching is None or not self._standing.is_steady:
+        behind = self._standing.take_behind(
+            most_records=_AHEAD_RECORDS, most_bytes=_AHEAD_KIB * 1024
+        )
+        if behind is None or not self._standing.is_steady:
             return
-        positions = {one: self._places.position(one) for one in fetching}
-        fetched, rested = self._places.fetched(fetching), self._places.take_rested()
-        for place in self._silent.hear(fetching, positions, fetched, rested):
+        positions = {one: self._places.position(one) for one in behind}
+        fetched = {one for one in behind if self._places.is_fetched(one)}
+        for place in self._silent.hear(behind, positions, fetched):
             where = f"Kafka at {self._settings.bootstrap_servers}"
-            said = f"{where} gives no record of {place[0]}-{place[1]} from {fetching[place].offset}"
-            self._owe(PartitionsFailed(f"{said} on, and has more", {place}))
+            said = f"{where} gives no record of {place[0]}-{place[1]} from {behind[place]} on"
+            self._owe(PartitionsFailed(f"{said}, and has more", {place}))
 
     def _remove_former(self) -> None:
         if self._standing.is_up and not self._standing.is_steady and not self._places.assigned:
@@ -238,10 +240,6 @@ class ConfluentMember:
         """Whether a partition was read to its end."""
         return self._places.is_read(partition)
 
-    def is_silent(self, partition: Partition) -> bool:
-        """Whether a partition failed as nothing came of it, and nothing has come since."""
-        return self._silent.is_silent(partition)
-
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the next offset to read of each partition."""
         self._offsets.commit(offsets)
@@ -318,7 +316,6 @@ class ConfluentMember:
         self._polled = [
             one for one in self._polled if (one.topic(), one.partition()) not in partitions
         ]
-        self._silent.forget(partitions)
         self._places.drop(gone)
 
 

@@ -39,7 +39,6 @@ class MemberPlaces:
         self.paused: set[Partition] = set()
         # Those that librdkafka holds for paused: it hears of it in the next poll.
         self._resting: set[Partition] = set()
-        self._rested: set[Partition] = set()
         self._kept = KeptMessages()
         self._next: dict[Partition, int] = {}
         self._seeks: dict[Partition, int] = {}
@@ -98,9 +97,8 @@ class MemberPlaces:
                 self._consumer.assign(again)
             self._kept.drop(wanted)
             self._consumer.pause([TopicPartition(*one) for one in self._resting])
-        # Not before: until then nothing of them is handed out. Those that are paused begin anew
-        # behind their pause, also where all are assigned again: see `seek_again`.
-        self._unbegun -= {*wanted} - self.paused
+        # Not before: until then nothing of them is handed out.
+        self._unbegun -= {*wanted}
         return True
 
     def _still_there(self, places: Collection[Any]) -> list[Any]:
@@ -147,15 +145,10 @@ class MemberPlaces:
             elif one not in self._seeks:
                 self._seeks[one] = self._next[one]
 
-    def fetched(self, places: Collection[Partition]) -> set[Partition]:
-        """Return those of which records are to come, and none waits to be handed out."""
+    def is_fetched(self, place: Partition) -> bool:
+        """Say whether records of a partition are to come, and none of it waits to be handed out."""
         waiting = {*self.paused, *self._resting, *self._kept.partitions}
-        return {one for one in places if one not in waiting and self.may_hand_out(one)}
-
-    def take_rested(self) -> set[Partition]:
-        """Return those that librdkafka held for paused at some time since the last call."""
-        rested, self._rested = self._rested, {*self._resting}
-        return rested
+        return place not in waiting and self.may_hand_out(place)
 
     def _is_to_go_back(self, place: Partition) -> bool:
         return place in self._seeks or place in self._unbegun
@@ -177,7 +170,6 @@ class MemberPlaces:
         if new:
             self._consumer.pause([TopicPartition(*one) for one in new])
             self._resting |= new
-            self._rested |= new
         # Of those of which messages are kept nothing is fetched: it would be kept as well.
         self._wake((self._resting - self.paused).difference(self._kept.partitions))
 

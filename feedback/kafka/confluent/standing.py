@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
@@ -13,7 +11,6 @@ from confluent_kafka import KafkaError, KafkaException
 from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault, SecurityKind
 from feedback.kafka.confluent.faults import fault_from, fault_of, words_of
-from feedback.kafka.confluent.silent_partitions import Fetching
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.listener import fault_of_certificate, fault_of_listener
 from feedback.kafka.values import BrokersAway, Partition
@@ -45,17 +42,6 @@ class _LostConnection(NamedTuple):
     fault: SecurityFault | None
 
 
-class _Fetches(NamedTuple):
-    """How many fetches a broker was sent, and whether it holds its answers back, for a quota."""
-
-    sent: int
-    is_throttled: bool
-
-    def since(self, before: _Fetches | None) -> int:
-        """Return how many there were that it has answered, or will, with what there is."""
-        return 0 if before is None or self.is_throttled else self.sent - before.sent
-
-
 class ClientStanding:
     """Hears errors and statistics of one client. Belongs to one thread.
 
@@ -72,9 +58,8 @@ class ClientStanding:
         self.is_up = False
         self.is_steady = False
         self._idle_since: dict[Partition, float] = {}
-        self._fetching: dict[Partition, Fetching] | None = None
-        self._offsets: dict[Partition, int] = {}
-        self._sent: dict[int, _Fetches] = {}
+        self._behind: dict[Partition, int] | None = None
+        self._queued = (0, 0)
 
     def properties(self) -> dict[str, Any]:
         """Return the properties by which a client calls back."""
@@ -147,10 +132,16 @@ class ClientStanding:
         """Count anew: partitions have come."""
         self._idle_since.clear()
 
-    def take_fetching(self) -> dict[Partition, Fetching] | None:
-        """Return how partitions were fetched; once for new statistics."""
-        fetching, self._fetching = self._fetching, None
-        return fetching
+    def take_behind(self, *, most_records: int, most_bytes: int) -> dict[Partition, int] | None:
+        """Return from where partitions are fetched that have more; once for new statistics.
+
+        Args:
+            most_records: None where so many wait in librdkafka's queue: it fetches nothing then.
+            most_bytes: likewise.
+        """
+        behind, self._behind = self._behind, None
+        records, size = self._queued
+        return behind if records < most_records and size < most_bytes else None
 
     def _hear_statistics(self, said: str) -> None:
         statistics, now_s = json.loads(said), monotonic_s()
@@ -164,47 +155,25 @@ class ClientStanding:
             for place, one in partitions.items()
             if one["fetch_state"] in _IDLE
         }
-        self._fetching = self._fetching_by(partitions, statistics.get("brokers", {}).values())
+        brokers = statistics.get("brokers", {}).values()
+        up = {
+            one["nodeid"] for one in brokers if one["state"] == "UP" and one["source"] != _APART
+        } - {_NOBODY}
+        self._behind = {
+            place: one["next_offset"]
+            for place, one in partitions.items()
+            if one["fetch_state"] == _READING
+            and one["broker"] in up
+            and 0 <= one["next_offset"] < one["ls_offset"]
+        }
+        # Of each partition librdkafka tells the queue that is common to all.
+        self._queued = (
+            max((one["fetchq_cnt"] for one in partitions.values()), default=0),
+            max((one["fetchq_size"] for one in partitions.values()), default=0),
+        )
         group = statistics.get("cgrp", {})
         self.is_up = group.get("state") == "up"
         self.is_steady = self.is_up and group.get("join_state") == "steady"
-
-    def _fetching_by(
-        self, partitions: Mapping[Partition, Any], brokers: Iterable[Any]
-    ) -> dict[Partition, Fetching]:
-        sent = {
-            one["nodeid"]: _Fetches(one["req"].get("Fetch", 0), one["throttle"]["max"] > 0)
-            for one in brokers
-            if one["state"] == "UP" and one["source"] != _APART and one["nodeid"] != _NOBODY
-        }
-        sent_before, self._sent = self._sent, sent
-        read = {
-            place: one
-            for place, one in partitions.items()
-            if one["fetch_state"] == _READING
-            and one["broker"] in sent
-            and min(one["next_offset"], one["ls_offset"]) >= 0
-        }
-        before, self._offsets = (
-            self._offsets,
-            {place: one["next_offset"] for place, one in read.items()},
-        )
-        on = Counter(one["broker"] for one in read.values())
-        more = {place for place, one in read.items() if one["next_offset"] < one["ls_offset"]}
-        more_on = Counter(read[place]["broker"] for place in more)
-        moved = {place for place, at in self._offsets.items() if at > before.get(place, at)}
-        moved_on = Counter(read[place]["broker"] for place in moved)
-        # Of each partition librdkafka tells the queue that is common to all.
-        is_idle = not any(one["fetchq_cnt"] for one in partitions.values())
-
-        def fetching(place: Partition) -> Fetching:
-            broker, has_more = read[place]["broker"], place in more
-            fetches = sent[broker].since(sent_before.get(broker))
-            first = on[broker] if more_on[broker] > has_more else 1
-            is_answered = is_idle or moved_on[broker] > (place in moved)
-            return Fetching(self._offsets[place], has_more, fetches / first, is_answered)
-
-        return {place: fetching(place) for place in read}
 
 
 def await_broker(

@@ -149,10 +149,6 @@ class KafkaPythonMember:
             return end is not None and (self._consumer.position(one, timeout_ms=1) or 0) >= end
         return False
 
-    def is_silent(self, partition: Partition) -> bool:
-        """Return no: the library says of each partition that fails why it does."""
-        return False
-
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the next offset to read of each partition."""
         with self._faults():

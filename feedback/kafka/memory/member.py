@@ -227,10 +227,6 @@ class MemoryMember:
 
     # questions -----------------------------------------------------------------------------------
 
-    def is_silent(self, partition: Partition) -> bool:
-        """Return no: what fails says why."""
-        return False
-
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the next offset to read of each partition."""
         self._commit("commit", offsets, limit_s=ANSWER_S)

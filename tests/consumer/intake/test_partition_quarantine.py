@@ -52,20 +52,6 @@ def test_what_is_quiet_for_a_while_is_back_without_records(events: Events) -> No
     assert events() == ["partition.failed", "partition.back"]
 
 
-def test_what_is_silent_is_not_back_by_time(events: Events) -> None:
-    aside = PartitionQuarantine()
-    aside.fail([ONE], NOT_OURS, now_s=0.0)
-    aside.due(RETRY_S)
-    assert list(aside.tried) == [ONE]
-    for now_s in (RETRY_S + QUIET_S, RETRY_S + 100 * QUIET_S):
-        aside.note_polled([], [ONE], now_s=now_s)
-    aside.fail([ONE], NOT_OURS, now_s=RETRY_S + 100 * QUIET_S)
-    assert events() == ["partition.failed"]
-    aside.due(now_s := 2 * RETRY_S + 100 * QUIET_S)
-    aside.note_polled([ONE], [ONE], now_s=now_s)
-    assert events() == ["partition.failed", "partition.back"]
-
-
 def test_what_another_member_has_by_now_is_forgotten() -> None:
     aside = PartitionQuarantine()
     aside.fail([ONE, OTHER], NOT_OURS, now_s=0.0)

@@ -14,7 +14,7 @@ from feedback.errors import SecurityFault, SecurityKind
 from feedback.kafka.confluent import kept_messages, topic_counts
 from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent.member import ConfluentMember
-from feedback.kafka.confluent.silent_partitions import AGAIN, LONG, Fetching
+from feedback.kafka.confluent.silent_partitions import AGAIN, LONG
 from feedback.kafka.confluent.standing import STATISTICS_MS
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
 from feedback.kafka.member import ANSWER_S, PartitionOwner
@@ -178,34 +178,6 @@ def test_behind_a_corrupt_batch_its_place_is_sought_when_the_pause_of_its_owner_
     assert len(scene.consumer.sought) == before_it + 1
 
 
-@pytest.mark.parametrize("assigned_again", ["a neighbour", "one that is unread"])
-def test_one_that_failed_at_its_first_batch_begins_anew_after_its_own_pause(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, assigned_again: str
-) -> None:
-    other = (TOPIC, 1)
-    scene.consumer.give(PLACE, other)
-    assert scene.polled(2) == []
-    scene.consumer.committed_at = 10
-    for place in (PLACE, other):
-        bad = FakeMessage(10, place, error=KafkaError(KafkaError._BAD_MSG))
-        scene.consumer.events.append(bad)
-        with pytest.raises(PartitionsFailed):
-            scene.member.poll(0, max_records=MOST)
-        scene.member.pause([place])
-    # The pause of one ends first.
-    if assigned_again == "a neighbour":
-        scene.member.resume([PLACE])
-    else:
-        monkeypatch.setattr(member_module, "UNREAD_S", -1.0)
-        scene.member._standing._idle_since[PLACE] = 0.0
-    assert scene.polled() == []
-    # Where librdkafka goes meanwhile, by a place that it took from the bytes of the batch.
-    scene.consumer.logs[other] = [FakeMessage(at, other) for at in range(12)]
-    scene.consumer.at[other] = 0
-    scene.member.resume([other])
-    assert scene.polled(2) == [10, 11]
-
-
 def test_that_pause_is_longer_than_a_broker_may_take_for_an_answer() -> None:
     assert RETRY_S > ANSWER_S
 
@@ -214,11 +186,11 @@ def test_a_silent_partition_that_is_tried_again_does_not_count_as_back_meanwhile
     assert AGAIN * STATISTICS_MS / 1000 < QUIET_S / 2
 
 
-def stand_still(scene: Scene, *, times: int = LONG + 1, **how: Any) -> list[int]:
+def stand_still(scene: Scene, *, times: int = LONG + 1) -> list[int]:
     """Let so many statistics say that nothing comes from 15 on; return which were named."""
     named = []
     for number in range(times):
-        scene.member._standing._fetching = {PLACE: Fetching(15, **how)}
+        scene.member._standing._behind = {PLACE: 15}
         try:
             assert scene.member.poll(0, max_records=MOST) == []
         except PartitionsFailed as error:
@@ -232,7 +204,6 @@ def test_a_partition_that_has_more_and_of_which_nothing_comes_is_named(scene: Sc
     scene.consumer.logs[PLACE] = log()
     assert scene.polled(2) == [10, 11, 12, 13, 14]
     assert stand_still(scene) == [LONG]
-    assert scene.member.is_silent(PLACE)
     # Soon when it is tried again; meanwhile nothing is fetched of it.
     scene.member.pause([PLACE])
     assert stand_still(scene) == []
@@ -241,30 +212,12 @@ def test_a_partition_that_has_more_and_of_which_nothing_comes_is_named(scene: Sc
     scene.consumer.logs[PLACE] = log(count=6)
     assert scene.polled() == [15]
     assert stand_still(scene, times=LONG) == []
-    assert not scene.member.is_silent(PLACE)
 
 
-def test_of_one_that_nobody_asks_for_nothing_has_to_come(scene: Scene) -> None:
+def test_while_the_queue_of_librdkafka_is_full_nothing_has_to_come(scene: Scene) -> None:
     assert scene.polled() == []
-    assert stand_still(scene, times=2 * LONG, turns=0.0) == []
-
-
-def test_what_a_pause_may_have_cost_did_not_have_to_come(scene: Scene) -> None:
-    assert scene.polled() == []
-    for _ in range(2 * LONG):
-        scene.member.pause([PLACE])
-        assert scene.polled() == []
-        scene.member.resume([PLACE])
-        assert stand_still(scene, times=1, is_answered=False) == []
-    assert stand_still(scene, times=3) != []
-
-
-def test_a_silent_partition_that_went_is_not_silent(scene: Scene) -> None:
-    assert scene.polled() == []
-    assert stand_still(scene) == [LONG]
-    scene.consumer.take_away(PLACE)
-    assert scene.polled() == []
-    assert not scene.member.is_silent(PLACE)
+    scene.member._standing._queued = (member_module._AHEAD_RECORDS, 0)
+    assert stand_still(scene, times=2 * LONG) == []
 
 
 def test_in_a_rebalance_nothing_has_to_come(scene: Scene) -> None:
