@@ -9,9 +9,11 @@ from feedback.kafka.administrator import Administrator
 from feedback.kafka.confluent.administrator import ConfluentAdministrator
 from feedback.kafka.confluent.anew import RecordsAnew
 from feedback.kafka.confluent.member import ConfluentMember
+from feedback.kafka.confluent.partition_reader import ConfluentReader
 from feedback.kafka.confluent.producer import ConfluentProducer
 from feedback.kafka.engine import Engine
 from feedback.kafka.member import ANSWER_S, GroupMember, PartitionOwner
+from feedback.kafka.partition_reader import PartitionReader, ReadingPlan
 from feedback.settings.settings import KafkaSection
 
 
@@ -23,9 +25,13 @@ def confluent(rest: Engine) -> Engine:
     """
 
     def member(settings: KafkaSection, topics: Sequence[str], owner: PartitionOwner) -> GroupMember:
-        anew = RecordsAnew(rest, settings)
+        anew = RecordsAnew(rest, settings, committed_only=True)
         connect = partial(rest.administrator, settings, ANSWER_S)
         return ConfluentMember(settings, topics, owner, anew, connect)
+
+    def reader(settings: KafkaSection, plan: ReadingPlan) -> PartitionReader:
+        anew = RecordsAnew(rest, settings, committed_only=plan.committed_only)
+        return ConfluentReader(settings, plan, anew)
 
     def administrator(settings: KafkaSection, timeout_s: float) -> Administrator:
         other = partial(rest.administrator, settings, timeout_s)
@@ -34,6 +40,7 @@ def confluent(rest: Engine) -> Engine:
     return rest._replace(
         name="confluent",
         member=member,
+        reader=reader,
         administrator=administrator,
         producer=ConfluentProducer,
         spacing_s=0.0,

@@ -17,7 +17,6 @@ from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
 from feedback.kafka.confluent.former_member import FormerMember
 from feedback.kafka.confluent.places import MemberPlaces
 from feedback.kafka.confluent.records import record_of
-from feedback.kafka.confluent.silent_partitions import SilentPartitions
 from feedback.kafka.confluent.standing import ClientStanding, await_broker
 from feedback.kafka.confluent.topic_counts import TopicCounts
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
@@ -80,7 +79,6 @@ class ConfluentMember:
             raise
         self._offsets = CommittedOffsets(settings, self._consumer)
         self._places = MemberPlaces(settings, self._consumer)
-        self._silent = SilentPartitions()
         self._counts = TopicCounts(settings)
         self._former = FormerMember(settings, self._consumer, connect)
         if topics:
@@ -117,7 +115,6 @@ class ConfluentMember:
         if any(one.error() is None for one in self._polled):
             self._standing.is_up = True
         self._places.keep(self._polled)
-        self._name_silent()
         with closing(self._anew):
             kept = self._places.take_kept(max_records)
             records = [one for message in kept for one in self._taken(message)]
@@ -139,20 +136,6 @@ class ConfluentMember:
             log.warning("partitions.assigned_again", partitions=len(unread))
         if self._places.assign_again(unread):
             self._standing.forget_idle()
-
-    def _name_silent(self) -> None:
-        """Name the partitions that have more, and of which nothing comes: librdkafka does not."""
-        behind = self._standing.take_behind(
-            most_records=_AHEAD_RECORDS, most_bytes=_AHEAD_KIB * 1024
-        )
-        if behind is None or not self._standing.is_steady:
-            return
-        positions = {one: self._places.position(one) for one in behind}
-        fetched = {one for one in behind if self._places.is_fetched(one)}
-        for place in self._silent.hear(behind, positions, fetched):
-            where = f"Kafka at {self._settings.bootstrap_servers}"
-            said = f"{where} gives no record of {place[0]}-{place[1]} from {behind[place]} on"
-            self._owe(PartitionsFailed(f"{said}, and has more", {place}))
 
     def _remove_former(self) -> None:
         if self._standing.is_up and not self._standing.is_steady and not self._places.assigned:

@@ -82,7 +82,7 @@ class MemberPlaces:
 
     def assign_again(self, unread: Collection[Partition]) -> bool:
         """Assign these again, and those that could not begin; return whether there were any."""
-        begun_anew = (self._unbegun - self.paused).union(unread, self._unassigned)
+        begun_anew = self._unbegun.union(unread, self._unassigned)
         if not begun_anew:
             return False
         wanted: Collection[Partition] = begun_anew if self._is_cooperative else self.assigned
@@ -98,7 +98,7 @@ class MemberPlaces:
             self._kept.drop(wanted)
             self._consumer.pause([TopicPartition(*one) for one in self._resting])
         # Not before: until then nothing of them is handed out.
-        self._unbegun -= {*wanted}
+        self._unbegun.clear()
         return True
 
     def _still_there(self, places: Collection[Any]) -> list[Any]:
@@ -145,11 +145,6 @@ class MemberPlaces:
             elif one not in self._seeks:
                 self._seeks[one] = self._next[one]
 
-    def is_fetched(self, place: Partition) -> bool:
-        """Say whether records of a partition are to come, and none of it waits to be handed out."""
-        waiting = {*self.paused, *self._resting, *self._kept.partitions}
-        return place not in waiting and self.may_hand_out(place)
-
     def _is_to_go_back(self, place: Partition) -> bool:
         return place in self._seeks or place in self._unbegun
 
@@ -185,15 +180,8 @@ class MemberPlaces:
         self.seek_again()
 
     def seek_again(self) -> None:
-        """Seek where that was not possible yet: a partition that is new is not being read.
-
-        One that is paused is sought when it is read again: behind a corrupt batch librdkafka goes
-        to a place of its own making, and from there to the log's beginning. An answer of the broker
-        about that undoes a seek that was made before it came.
-        """
+        """Seek where that was not possible yet: a partition that is new is not being read."""
         for one, offset in list(self._seeks.items()):
-            if one in self.paused:
-                continue
             try:
                 self._consumer.seek(TopicPartition(*one, offset))
             except KafkaException as error:

@@ -24,13 +24,6 @@ _BROKER = re.compile(r"://(?P<host>[^/\s]+):(?P<port>\d+)/")
 
 # States of a partition that nobody has asked librdkafka to read.
 _IDLE = ("none", "stopped")
-# The state of one that is being read, or is paused.
-_READING = "active"
-# The kind of a connection by which no partition is read: to a coordinator.
-_APART = "logical"
-
-# In the place of a broker that is not known, and of a leader that is not there.
-_NOBODY = -1
 
 # How long a client is asked in vain at first, before its errors are looked at.
 _LOOK_S = 0.5
@@ -58,8 +51,6 @@ class ClientStanding:
         self.is_up = False
         self.is_steady = False
         self._idle_since: dict[Partition, float] = {}
-        self._behind: dict[Partition, int] | None = None
-        self._queued = (0, 0)
 
     def properties(self) -> dict[str, Any]:
         """Return the properties by which a client calls back."""
@@ -132,45 +123,15 @@ class ClientStanding:
         """Count anew: partitions have come."""
         self._idle_since.clear()
 
-    def take_behind(self, *, most_records: int, most_bytes: int) -> dict[Partition, int] | None:
-        """Return from where partitions are fetched that have more; once for new statistics.
-
-        Args:
-            most_records: None where so many wait in librdkafka's queue: it fetches nothing then.
-            most_bytes: likewise.
-        """
-        behind, self._behind = self._behind, None
-        records, size = self._queued
-        return behind if records < most_records and size < most_bytes else None
-
     def _hear_statistics(self, said: str) -> None:
         statistics, now_s = json.loads(said), monotonic_s()
-        partitions = {
-            (topic, int(number)): one
-            for topic, found in statistics.get("topics", {}).items()
-            for number, one in found["partitions"].items()
-        }
         self._idle_since = {
             place: self._idle_since.get(place, now_s)
-            for place, one in partitions.items()
+            for topic, found in statistics.get("topics", {}).items()
+            for number, one in found["partitions"].items()
             if one["fetch_state"] in _IDLE
+            for place in [(topic, int(number))]
         }
-        brokers = statistics.get("brokers", {}).values()
-        up = {
-            one["nodeid"] for one in brokers if one["state"] == "UP" and one["source"] != _APART
-        } - {_NOBODY}
-        self._behind = {
-            place: one["next_offset"]
-            for place, one in partitions.items()
-            if one["fetch_state"] == _READING
-            and one["broker"] in up
-            and 0 <= one["next_offset"] < one["ls_offset"]
-        }
-        # Of each partition librdkafka tells the queue that is common to all.
-        self._queued = (
-            max((one["fetchq_cnt"] for one in partitions.values()), default=0),
-            max((one["fetchq_size"] for one in partitions.values()), default=0),
-        )
         group = statistics.get("cgrp", {})
         self.is_up = group.get("state") == "up"
         self.is_steady = self.is_up and group.get("join_state") == "steady"

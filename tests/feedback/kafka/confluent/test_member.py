@@ -14,11 +14,8 @@ from feedback.errors import SecurityFault, SecurityKind
 from feedback.kafka.confluent import kept_messages, topic_counts
 from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent.member import ConfluentMember
-from feedback.kafka.confluent.silent_partitions import AGAIN, LONG
-from feedback.kafka.confluent.standing import STATISTICS_MS
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
-from feedback.kafka.member import ANSWER_S, PartitionOwner
-from feedback.kafka.partition_quarantine import QUIET_S, RETRY_S
+from feedback.kafka.member import PartitionOwner
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -155,75 +152,6 @@ def test_nothing_behind_a_corrupt_batch_is_handed_out_until_that_can_be_read(
     assert scene.polled() == [one.offset() for one in whole[len(before) :]]
     # Else librdkafka would not look.
     assert scene.consumer.properties["check.crcs"] is True
-
-
-@pytest.mark.parametrize("before", [0, 2])
-def test_behind_a_corrupt_batch_its_place_is_sought_when_the_pause_of_its_owner_ends(
-    scene: Scene, before: int
-) -> None:
-    corrupt = FakeMessage(10 + before, error=KafkaError(KafkaError._BAD_MSG))
-    scene.consumer.logs[PLACE] = [*log(count=before), corrupt]
-    assert scene.polled(2) == [*range(10, 10 + before)]
-    with pytest.raises(PartitionsFailed):
-        scene.member.poll(0, max_records=MOST)
-        scene.member.poll(0, max_records=MOST)
-    scene.member.pause([PLACE])
-    scene.consumer.logs[PLACE] = log()
-    # Till then librdkafka goes to a place of its own making, behind a seek as well.
-    before_it = len(scene.consumer.sought)
-    assert scene.polled(3) == []
-    assert len(scene.consumer.sought) == before_it
-    scene.member.resume([PLACE])
-    assert scene.polled(2) == [*range(10 + before, 15)]
-    assert len(scene.consumer.sought) == before_it + 1
-
-
-def test_that_pause_is_longer_than_a_broker_may_take_for_an_answer() -> None:
-    assert RETRY_S > ANSWER_S
-
-
-def test_a_silent_partition_that_is_tried_again_does_not_count_as_back_meanwhile() -> None:
-    assert AGAIN * STATISTICS_MS / 1000 < QUIET_S / 2
-
-
-def stand_still(scene: Scene, *, times: int = LONG + 1) -> list[int]:
-    """Let so many statistics say that nothing comes from 15 on; return which were named."""
-    named = []
-    for number in range(times):
-        scene.member._standing._behind = {PLACE: 15}
-        try:
-            assert scene.member.poll(0, max_records=MOST) == []
-        except PartitionsFailed as error:
-            assert error.partitions == {PLACE}
-            assert "no record of t-0 from 15 on" in str(error)
-            named.append(number)
-    return named
-
-
-def test_a_partition_that_has_more_and_of_which_nothing_comes_is_named(scene: Scene) -> None:
-    scene.consumer.logs[PLACE] = log()
-    assert scene.polled(2) == [10, 11, 12, 13, 14]
-    assert stand_still(scene) == [LONG]
-    # Soon when it is tried again; meanwhile nothing is fetched of it.
-    scene.member.pause([PLACE])
-    assert stand_still(scene) == []
-    scene.member.resume([PLACE])
-    assert stand_still(scene, times=AGAIN) == [AGAIN - 1]
-    scene.consumer.logs[PLACE] = log(count=6)
-    assert scene.polled() == [15]
-    assert stand_still(scene, times=LONG) == []
-
-
-def test_while_the_queue_of_librdkafka_is_full_nothing_has_to_come(scene: Scene) -> None:
-    assert scene.polled() == []
-    scene.member._standing._queued = (member_module._AHEAD_RECORDS, 0)
-    assert stand_still(scene, times=2 * LONG) == []
-
-
-def test_in_a_rebalance_nothing_has_to_come(scene: Scene) -> None:
-    assert scene.polled() == []
-    scene.member._standing.is_steady = False
-    assert stand_still(scene, times=2 * LONG) == []
 
 
 @pytest.mark.parametrize("call", ["poll", "consume"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -45,45 +43,3 @@ def test_one_that_takes_longer_than_there_is_time_is_away() -> None:
     far = FarBroker(0.7)
     with pytest.raises(KafkaFault, match="_TRANSPORT"):
         await_broker(far, ClientStanding(SETTINGS), SETTINGS, 0.0)
-
-
-def behind(**changed: object) -> dict[tuple[str, int], int] | None:
-    """Return which partitions have more, by the statistics of one that is read from 5 to 9."""
-    one = {
-        "fetch_state": "active",
-        "broker": 1,
-        "next_offset": 5,
-        "ls_offset": 9,
-        "fetchq_cnt": 0,
-        "fetchq_size": 0,
-    }
-    brokers = {
-        "a": {"nodeid": 1, "state": "UP", "source": "learned"},
-        "b": {"nodeid": 2, "state": "CONNECT", "source": "learned"},
-        "bootstrap": {"nodeid": -1, "state": "UP", "source": "configured"},
-        "GroupCoordinator": {"nodeid": 2, "state": "UP", "source": "logical"},
-    }
-    said = {"brokers": brokers, "topics": {"t": {"partitions": {"0": one | changed}}}}
-    standing = ClientStanding(SETTINGS)
-    standing.properties()["stats_cb"](json.dumps(said))
-    found = standing.take_behind(most_records=500, most_bytes=1000)
-    assert standing.take_behind(most_records=500, most_bytes=1000) is None
-    return found
-
-
-def test_a_partition_that_is_read_before_its_end_has_more() -> None:
-    assert behind() == {("t", 0): 5}
-    for changed in (
-        {"next_offset": 9},
-        {"next_offset": -1001},
-        {"fetch_state": "stopped"},
-        {"broker": 2},
-        {"broker": -1},
-    ):
-        assert behind(**changed) == {}
-
-
-def test_statistics_of_a_full_queue_say_nothing_of_it() -> None:
-    assert behind(fetchq_cnt=500) is None
-    assert behind(fetchq_size=1000) is None
-    assert behind(fetchq_cnt=499, fetchq_size=999) == {("t", 0): 5}
