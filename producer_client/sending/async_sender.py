@@ -295,9 +295,10 @@ class AsyncSender:
             room = self._rooms.get(topic)
             if room is None:
                 if not self._sender.knows(topic):
+                    room = TopicRoom()
                     # It waits for our lock.
-                    self._openers.submit(self._open, topic)
-                    room = self._rooms[topic] = TopicRoom()
+                    self._openers.submit(self._open, topic, room)
+                    self._rooms[topic] = room
                 elif ticket.why_wait() is None:
                     return False
                 else:
@@ -333,7 +334,7 @@ class AsyncSender:
                 if room.first() is not None and not self._sender.knows(topic):
                     room.held_up_by = None
                     try:
-                        self._openers.submit(self._open, topic)
+                        self._openers.submit(self._open, topic, room)
                     except RuntimeError as error:
                         del self._rooms[topic]
                         _refuse(room, _failed(topic, error))
@@ -346,10 +347,12 @@ class AsyncSender:
             except (KeyError, RuntimeError) as error:
                 ticket.refuse(_failed(topic, error))
 
-    def _open(self, topic: str) -> None:
+    def _open(self, topic: str, room: TopicRoom) -> None:
         while True:
             with self._lock:
-                room = self._rooms[topic]
+                if self._rooms.get(topic) is not room:
+                    # Its thread could not be started, and comes when the room is another's.
+                    return
                 ticket = self._next(topic, room)
             if ticket is None:
                 return

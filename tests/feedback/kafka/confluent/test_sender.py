@@ -669,7 +669,7 @@ def test_a_task_waits_for_no_topics_whose_records_wait_for_others_of_them(
             for number in range(3)
         ]
         another = tasks.send("another", key=b"k", value=b"another", headers=[])
-        await _until(lambda: b"another" in library.sent)
+        await _until(lambda: b"another" in library.sent and len(library.sent) >= 2 + len(topics))
         assert len(library.sent) == 2 + len(topics)
         # Each end lets the next one of its topic go, in their order.
         for offset in range(len(topics) * 3 + 1):
@@ -741,6 +741,7 @@ def test_a_task_whose_record_waited_for_others_all_its_time_is_told_so(
         assert type(await after.ending()) is Coordinates
         await _until(lambda: bool(last(library).queue))
         waits = tasks.send(topic, key=b"k", value=bytes(905), headers=[])
+        await _until(lambda: waits.room is not None)
         is_closed = asyncio.create_task(tasks.aclose())
         await asyncio.sleep(0)
         last(library).end_one(offset=2)
@@ -750,6 +751,32 @@ def test_a_task_whose_record_waited_for_others_all_its_time_is_told_so(
             await waits.ending()
 
     asyncio.run(send_all())
+
+
+def test_a_thread_that_could_not_be_started_in_time_hands_nothing_over_beside_another(
+    library: type[FakeSendingProducer], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def send_two() -> None:
+        tasks = AsyncSender(make(), send_timeout_s=TIMEOUT_S)
+        # An executor queues its work before it starts a thread for it.
+        opening = Mock(side_effect=RuntimeError("can't start new thread"))
+        monkeypatch.setattr(tasks._openers, "submit", opening)
+        with pytest.raises(TopicAway, match="can't start new thread"):
+            await tasks.send(TOPIC, key=b"k", value=b"refused", headers=[]).ending()
+        opening.side_effect = None
+        waits = tasks.send(TOPIC, key=b"k", value=b"waits", headers=[])
+        await _until(lambda: waits.room is not None)
+        late, in_time = (one.args for one in opening.call_args_list)
+        late[0](*late[1:])
+        assert not library.sent
+        ending = asyncio.create_task(asyncio.to_thread(in_time[0], *in_time[1:]))
+        await _until(lambda: b"waits" in library.sent)
+        last(library).end_one(offset=0)
+        assert type(await waits.ending()) is Coordinates
+        await ending
+        await tasks.aclose()
+
+    asyncio.run(send_two())
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
