@@ -205,6 +205,19 @@ class OwnRun(NamedTuple):
         end = self.finish
         return end is not None and end.state not in (JournalState.SUCCEEDED, JournalState.SKIPPED)
 
+    def in_doubt(self, code: str, message: str) -> OwnRun:
+        """Return the same run, ended in doubt."""
+        end = Finish(
+            request_id=self.request_id,
+            generation=self.generation,
+            state=JournalState.IN_DOUBT.value,
+            code=code,
+            message=message,
+            result=None,
+            resend=False,
+        )
+        return self._replace(finish=end)
+
     def cleaned(self) -> OwnRun:
         """Return the same run without a result that a database could refuse."""
         return self._replace(finish=None if self.finish is None else self.finish.cleaned())

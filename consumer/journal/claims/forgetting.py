@@ -39,7 +39,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from consumer.journal.batch import CLAIMS
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, same_run
-from consumer.journal.records import FORGOTTEN, Claim, Finish, JournalState, OwnRun
+from consumer.journal.records import FORGOTTEN, Claim, JournalState, OwnRun
 from consumer.journal.tables import forgotten, request
 from feedback.kafka.values import Partition
 from feedback.records.envelope import FirstPlace
@@ -107,18 +107,7 @@ def forgotten_among(connection: Connection, group: str, claims: Collection[Claim
 
 def as_forgotten(one: OwnRun) -> OwnRun:
     """Return a run as the end of a request that may have been forgotten after it. Pure."""
-    if one.finish is None:
-        return one
-    end = Finish(
-        request_id=one.request_id,
-        generation=one.generation,
-        state=JournalState.IN_DOUBT.value,
-        code=FORGOTTEN,
-        message=MESSAGE,
-        result=None,
-        resend=False,
-    )
-    return one._replace(finish=end)
+    return one if one.finish is None else one.in_doubt(FORGOTTEN, MESSAGE)
 
 
 @lru_cache

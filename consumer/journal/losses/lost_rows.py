@@ -19,7 +19,6 @@ from consumer.journal.records import (
     END_LOST,
     WORKER_DIED,
     Claim,
-    Finish,
     JournalState,
     OwnRun,
     Row,
@@ -135,16 +134,7 @@ def as_denied(one: OwnRun, row: Row) -> OwnRun:
         return one
     if row.generation < one.generation and leads_on(row, one):
         return one
-    end = Finish(
-        request_id=one.request_id,
-        generation=one.generation,
-        state=JournalState.IN_DOUBT.value,
-        code=END_LOST,
-        message=_DENIED.format(row.state),
-        result=None,
-        resend=False,
-    )
-    return one._replace(finish=end)
+    return one.in_doubt(END_LOST, _DENIED.format(row.state))
 
 
 def claim_values(claim: Claim) -> dict[str, Any]:
