@@ -1,4 +1,4 @@
-"""The acts of people on a request since one that somebody has seen, in words. Pure."""
+"""The acts of people on a request since one that a person has seen, in words. Pure."""
 
 from __future__ import annotations
 

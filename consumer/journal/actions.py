@@ -58,9 +58,9 @@ class Action(NamedTuple):
 
     @property
     def stamp(self) -> str:
-        """Its name for who has seen it.
+        """A name by which a command or a form says that it means this action and no later one.
 
-        A database that has forgotten commits gives their ids once more: the time is not the same.
+        A database that has lost commits gives their ids once more, so the time is part of it.
         """
         return f"{self.id}.{self.at}"
 

@@ -31,8 +31,8 @@ _WITHOUT_AN_END = (JournalState.CLAIMED, JournalState.IN_DOUBT)
 _SAME_KEY = "retry_same_key"
 _TRANSACTIONAL = "transactional"
 _DENIED = (
-    "the database has lost its claim, and it was {} for who looked then; whether the effect of this"
-    " run happened is not known"
+    "the database had lost the claim of this run, and another worker ended the request as {}: "
+    "whether the run had its effect is not known"
 )
 
 
