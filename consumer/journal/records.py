@@ -22,6 +22,8 @@ WORKER_DIED = "WORKER_DIED"
 FORGOTTEN = "FORGOTTEN"
 # The worker lives, and neither it nor the journal says how its run ended.
 END_LOST = "END_LOST"
+# Its claim was lost and made anew by another worker while it went on: either run may have acted.
+CLAIMED_TWICE = "CLAIMED_TWICE"
 # The codes of a record that was refused.
 _REFUSALS = ("INVALID_MESSAGE", "PAYLOAD_MISMATCH")
 # The suffix of a worker's id as the owner of a claim that it has given up.

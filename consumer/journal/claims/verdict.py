@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from consumer.journal.records import (
+    CLAIMED_TWICE,
     DISOWNED,
     Claim,
     Finish,
@@ -188,7 +189,9 @@ def is_lost(one: OwnRun, row: Row | None, worker_id: str) -> bool:
     if not is_same_request(one.claim, row) or row.generation > one.generation:
         return False
     if row.generation == one.generation and is_claimed_anew(row, one.claim.claimed_at, worker_id):
-        return one.finish is not None and _outweighs(one.finish.state, row)
+        if one.finish is None:
+            return may_have_acted(one) and _outweighs(JournalState.IN_DOUBT, row)
+        return _outweighs(one.finish.state, row)
     if row.is_forgotten and one.may_be_followed:
         # A later run may have been forgotten with this one.
         return False
@@ -301,6 +304,9 @@ def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind
         # The claim of this run was lost, and its request ended by a worker that knew of none.
         return FinishKind.LOST
     resolves = resolution(finish).state in (JournalState.SUCCEEDED, JournalState.FAILED)
+    if row.code == CLAIMED_TWICE:
+        # That nothing came of one run says nothing of the other.
+        resolves = finish.state == JournalState.SUCCEEDED
     if row.state == JournalState.IN_DOUBT and resolves:
         return FinishKind.WRITTEN
     return FinishKind.STALE

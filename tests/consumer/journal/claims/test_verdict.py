@@ -331,10 +331,27 @@ def test_of_two_runs_of_one_generation_only_an_end_that_may_have_acted_comes_ove
     assert decide_finish(end, others, "me") is expected
     one = OwnRun(claim("a")._replace(claimed_at=NOW - 1), 1, True, end)
     assert is_lost(one, others, "me") is is_over
-    # Of a run that goes on nothing is known yet.
-    assert not is_lost(one._replace(finish=None), others, "me")
+    # One that goes on, and may have acted, is as good as one in doubt.
+    goes_on = one._replace(finish=None)
+    assert is_lost(goes_on, others, "me") is (stands in OPEN)
+    assert not is_lost(goes_on._replace(entered=False), others, "me")
     # Another payload's claim is another request.
     assert not is_lost(one, others._replace(payload_sha256=OTHER_SHA), "me")
+
+
+@pytest.mark.parametrize("state", [one for one in JournalState if one is not JournalState.CLAIMED])
+def test_a_doubt_about_two_runs_of_one_generation_is_resolved_by_a_success_alone(
+    state: JournalState,
+) -> None:
+    doubt = row(state=JournalState.IN_DOUBT, code="CLAIMED_TWICE", claimed_at=NOW)
+    mine = decide_finish(finish("a", state=state, claimed_at=NOW), doubt, "me")
+    others = decide_finish(finish("a", state=state, claimed_at=NOW + 1), doubt, "peer")
+    if state is JournalState.SUCCEEDED:
+        assert (mine, others) == (FinishKind.WRITTEN, FinishKind.LOST)
+    else:
+        is_it = state is JournalState.IN_DOUBT
+        assert mine is (FinishKind.ALREADY if is_it else FinishKind.STALE)
+        assert others is FinishKind.STALE
 
 
 def test_a_finish_whose_claim_is_not_there_is_lost() -> None:

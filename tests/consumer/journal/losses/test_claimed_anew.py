@@ -127,6 +127,26 @@ def test_an_end_that_may_have_acted_comes_over_the_other_claim_and_stops_that_ru
     assert twice.stands == row
 
 
+@pytest.mark.parametrize("ends", [None, *NOTHING_CAME])
+def test_a_run_that_may_have_acted_and_goes_on_is_in_doubt_over_the_other_claim(
+    twice: Twice, ends: str | None
+) -> None:
+    assert twice.me.apply(Work(own_runs=[twice.run(None)])).restored == ()
+    (row,) = twice.me.apply(Work(own_runs=[twice.run(None, entered=True)])).restored
+    facts = (row.state, row.code, row.owner, row.claimed_at)
+    assert facts == ("IN_DOUBT", "CLAIMED_TWICE", "me", twice.ends("FAILED").claimed_at)
+    assert "peer" in (row.message or "")
+    assert twice.me.apply(Work(own_runs=[twice.run(None, entered=True)])).restored == ()
+    assert twice.peer.apply(Work(effects=[EffectMark(twice.name, 1)])).effects == frozenset()
+    if ends is not None:
+        # The other run may act yet, or may have acted: of neither the word ends the doubt.
+        assert twice.finished(ends) is FinishKind.STALE
+        assert twice.finished(ends, by=twice.peer) is FinishKind.STALE
+        assert twice.stands == row
+    assert twice.finished("SUCCEEDED") is FinishKind.WRITTEN
+    assert twice.stands.state == "SUCCEEDED"
+
+
 def test_a_success_settles_the_doubt_about_the_other_run(twice: Twice) -> None:
     twice.me.apply(Work(own_runs=[twice.run(twice.ends(JournalState.IN_DOUBT))]))
     assert twice.finished("SUCCEEDED", by=twice.peer) is FinishKind.LOST
