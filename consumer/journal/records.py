@@ -22,6 +22,8 @@ WORKER_DIED = "WORKER_DIED"
 FORGOTTEN = "FORGOTTEN"
 # The worker lives, and neither it nor the journal says how its run ended.
 END_LOST = "END_LOST"
+# Its claim was lost and made anew by another worker while it went on: either run may have acted.
+CLAIMED_TWICE = "CLAIMED_TWICE"
 # The codes of a record that was refused.
 _REFUSALS = ("INVALID_MESSAGE", "PAYLOAD_MISMATCH")
 # The suffix of a worker's id as the owner of a claim that it has given up.
@@ -157,6 +159,8 @@ class Finish(NamedTuple):
         delay_ms: for RETRYING: until the next run, by the database's clock.
         resend_if_late: for RETRYING: whether a resend may help where the request is in doubt by
             now, and waits for no next run any more.
+        claimed_at: of the claim of its run: another worker may have claimed the same generation
+            anew; None where that is not known.
     """
 
     request_id: str
@@ -168,6 +172,7 @@ class Finish(NamedTuple):
     resend: bool
     delay_ms: int | None = None
     resend_if_late: bool = False
+    claimed_at: int | None = None
 
     def cleaned(self) -> Finish:
         """Return the same ending without its data: the database refused it, the request ends."""
@@ -215,6 +220,7 @@ class OwnRun(NamedTuple):
             message=message,
             result=None,
             resend=False,
+            claimed_at=self.claim.claimed_at,
         )
         return self._replace(finish=end)
 

@@ -39,9 +39,10 @@ class Transaction:
         connection: for the handler's writes; a commit by the handler raises.
     """
 
-    def __init__(self, connection: Connection, group: str) -> None:
+    def __init__(self, connection: Connection, group: str, worker_id: str) -> None:
         self.connection = connection
         self._group = group
+        self._worker_id = worker_id
 
     def finish(
         self,
@@ -65,6 +66,7 @@ class Transaction:
             "this_group": self._group,
             "this_request": request_id,
             "this_generation": generation,
+            "this_worker": self._worker_id,
             "to_state": state,
             "to_code": code,
             "to_message": message,
@@ -86,11 +88,13 @@ class Transactions:
     """Gives handlers transactions on the journal's database; for use from several threads.
 
     Args:
+        worker_id: whose claims they end.
         timeout_s: the longest wait for a connection and, on SQLite, for its write lock.
     """
 
-    def __init__(self, url: str, group: str, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, url: str, group: str, worker_id: str, *, timeout_s: float = 10.0) -> None:
         self._group = group
+        self._worker_id = worker_id
         # As many connections as threads ask for: the slots of the child are the bound.
         pool = {"poolclass": QueuePool, "max_overflow": -1}
         self._engine = open_engine(url, timeout_s=timeout_s, pool=pool, bounded=False)
@@ -114,7 +118,7 @@ class Transactions:
         try:
             connection = self._connect()
             try:
-                yield Transaction(connection, self._group)
+                yield Transaction(connection, self._group, self._worker_id)
             finally:
                 connection.close()
         finally:
@@ -186,6 +190,7 @@ def _conditional_finish() -> Update:
         .where(
             this_run(),
             request.c.state == JournalState.CLAIMED.value,
+            request.c.owner == bindparam("this_worker"),
         )
         .values(
             state=bindparam("to_state"),

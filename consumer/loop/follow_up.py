@@ -16,6 +16,7 @@ from consumer.journal import (
     Applied,
     ClaimVerdict,
     FinishKind,
+    FinishResult,
     Row,
     TakeoverResultKind,
     VerdictKind,
@@ -95,13 +96,13 @@ class FollowUp:
         for settled in settlements:
             run = settled.run
             result = applied.finished[run]
-            one = settled.written(result)
-            is_ours = self._in_flight.end(one, result.kind)
-            if result.kind is FinishKind.STALE:
+            one, kind = settled.written(result), _kind(settled, result)
+            is_ours = self._in_flight.end(one, kind)
+            if kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
-            if is_ours and (one.stands or result.kind is not FinishKind.STALE):
+            if is_ours and (one.stands or kind is not FinishKind.STALE):
                 ended.append(one)
-            if result.row is not None and not (is_ours and result.kind is FinishKind.LOST):
+            if result.row is not None and not (is_ours and kind is FinishKind.LOST):
                 # The row says something else than we asked for, or than we know: it is the truth.
                 self._answer(result.row, one.delivery)
         self._tell_ends([one for one in ended if one.stands])
@@ -293,6 +294,16 @@ class FollowUp:
         if row.message is not None and not self._has_warned_of_late:
             self._has_warned_of_late = True
             log.warning("deadline.over_when_read", request_id=row.request_id, reason=row.message)
+
+
+def _kind(one: Settlement, result: FinishResult) -> FinishKind:
+    """Return what became of an end: one that is lost is not written again where another request
+    has its id by now."""
+    row = result.row
+    if result.kind is not FinishKind.LOST or row is None:
+        return result.kind
+    is_same = is_same_request(mapping.claim(one.delivery), row)
+    return FinishKind.LOST if is_same else FinishKind.STALE
 
 
 def _was_sent_before(reopens: int | None, row: Row) -> bool:

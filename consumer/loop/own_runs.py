@@ -83,11 +83,11 @@ class OwnRuns:
 
     def _known(self, row: Row) -> OwnRun | None:
         one = self._in_flight.ended_here(row.request_id)
-        return one if one is not None and is_lost(one, row) else None
+        return one if one is not None and is_lost(one, row, row.owner) else None
 
     def _lost_in_hand(self, standing: Mapping[Run, Row]) -> Iterator[OwnRun]:
         for run in self._in_flight.running:
             one, row = self._in_flight.own_run(run), standing.get(run)
             # A finish that is not written yet is written with the next turn.
-            if row is None or (one.finish is None and is_lost(one, row)):
+            if row is None or (one.finish is None and is_lost(one, row, row.owner)):
                 yield one

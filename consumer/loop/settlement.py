@@ -50,6 +50,11 @@ class KnownRun(NamedTuple):
     doubtful: bool
     asks: bool
 
+    @property
+    def claimed_at(self) -> int | None:
+        """When it was claimed, in epoch ms; None where that is not known."""
+        return self.delivery.claimed_at or None
+
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
@@ -136,7 +141,7 @@ def of_outcome(known: KnownRun, outcome: Outcome, *, now_ms: int, now_s: float) 
             return Settlement(run, delivery)
         # The journal's clock decides, and ends it as EXPIRED.
         return _again(known, JOURNAL_UNAVAILABLE)
-    finish = mapping.finish(run, outcome)
+    finish = mapping.finish(run, outcome, claimed_at=known.claimed_at)
     if outcome.committed:
         return Settlement(run, delivery, finish, is_committed=True)
     if outcome.voided:
@@ -158,7 +163,8 @@ def of_death(known: KnownRun, because: str, why: str) -> Settlement:
         why: one line for a person.
     """
     if known.asks:
-        end = mapping.in_doubt(known.run, because, f"while it was asked about: {why}")
+        why = f"while it was asked about: {why}"
+        end = mapping.in_doubt(known.run, because, why, claimed_at=known.claimed_at)
         return Settlement(known.run, known.delivery, end)
     is_external = known.delivery.handler.effect is EffectKind.EXTERNAL
     if is_external or known.entered or known.doubtful:
@@ -186,7 +192,8 @@ def in_doubt(
     handler = delivery.handler
     after = after_run(handler.effect, handler.in_doubt, effect_begun=True)
     if after is NextStep.PARK:
-        return Settlement(run, delivery, mapping.in_doubt(run, because, message))
+        end = mapping.in_doubt(run, because, message, claimed_at=known.claimed_at)
+        return Settlement(run, delivery, end)
     follows = continuation(delivery, run[1], after, because=because, error=error, due_s=due_s)
     return Settlement(run, delivery, follows=follows)
 

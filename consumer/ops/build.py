@@ -119,7 +119,7 @@ class Build:
             on_tell=self._hear,
             may_be_behind=self.own_journal is None,
         )
-        self.pool = Pool(settings=pool_settings(settings, self._handlers))
+        self.pool = Pool(settings=pool_settings(settings, self._handlers, worker_id=self.worker_id))
         self.stop = StopSignals(on_stop=self.pool.wake)
         self.restore = self._make_restore()
         self.liveness = self._make_liveness(journal_id)

@@ -52,7 +52,9 @@ def load_registry(settings: Settings) -> HandlerRegistry:
     return registry
 
 
-def pool_settings(settings: Settings, handlers: Iterable[Handler]) -> PoolSettings:
+def pool_settings(
+    settings: Settings, handlers: Iterable[Handler], *, worker_id: str
+) -> PoolSettings:
     """Return the size of the pool, and the declarations that each child must have as well."""
     worker = settings.worker
     return PoolSettings(
@@ -70,6 +72,7 @@ def pool_settings(settings: Settings, handlers: Iterable[Handler]) -> PoolSettin
         handover_timeout_s=worker.handover_timeout_s,
         memory_limit_bytes=worker.memory_limit_bytes or None,
         max_requests_per_child=worker.max_requests_per_child or None,
+        worker_id=worker_id,
     )
 
 

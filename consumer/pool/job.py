@@ -36,6 +36,7 @@ class PoolSettings:
             at once above twice as much; None is unlimited.
         log_level: of the children's logs.
         max_requests_per_child: jobs after which a child is replaced; None is unlimited.
+        worker_id: whose claims transactional handlers end; unused without one.
     """
 
     handlers: tuple[str, ...]
@@ -52,6 +53,7 @@ class PoolSettings:
     log_level: str = "INFO"
     max_requests_per_child: int | None = None
     declarations: str = ""
+    worker_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class TransactionalRuns:
 
     def __init__(self, settings: PoolSettings) -> None:
         self._is_wanting = False
-        self._transactions = Transactions(settings.journal_url, settings.group)
+        self._transactions = Transactions(settings.journal_url, settings.group, settings.worker_id)
 
     def run(self, job: Job, work: Callable[[Connection], Outcome]) -> Outcome:
         """Commit the work with its finish, or leave nothing of it.

@@ -67,7 +67,7 @@ def test_a_journal_works_through_it_and_leaves_the_connection_as_it_was(pooled: 
     with (
         closing(Journal(pooled, group=group, worker_id="me", statement_timeout_s=TIMEOUT_S)) as one,
         closing(Leases(pooled, group=group, worker_id="me")) as leases,
-        closing(Transactions(pooled, group)) as transactions,
+        closing(Transactions(pooled, group, "me")) as transactions,
     ):
         leases.register(5)
         assert kinds(one.apply(Work(claims=[claim(first)]))) == [VerdictKind.RUN]

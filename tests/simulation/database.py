@@ -48,6 +48,7 @@ from consumer.journal.claims.verdict import (
     decide_finish,
     gives_way,
     in_order,
+    is_claimed_anew,
     is_lost,
     is_same_request,
     resolution,
@@ -142,7 +143,8 @@ class Database(Peers):
     def _restore_all(self, worker_id: str, runs: Sequence[OwnRun]) -> list[Row]:
         runs = [one for one in runs if not self.gives_way(one, worker_id)]
         latest = {one.request_id: one for one in sorted(runs, key=lambda one: one.generation)}
-        lost = [one for name, one in latest.items() if is_lost(one, self.rows.get(name))]
+        rows = self.rows
+        lost = [one for name, one in latest.items() if is_lost(one, rows.get(name), worker_id)]
         for one in sorted(runs, key=lambda one: one.run):
             row, last = self.rows.get(one.request_id), latest[one.request_id]
             is_it = row is not None and (row.generation, row.owner) == (one.generation, worker_id)
@@ -161,12 +163,12 @@ class Database(Peers):
     def _restore(self, worker_id: str, one: OwnRun) -> None:
         """Write again what is lost of a worker's own run."""
         row = self.rows.get(one.request_id)
-        if not is_lost(one, row):
+        if not is_lost(one, row, worker_id):
             return
         is_pruned = row is None and is_forgotten(one.claim, self.marks())
         if is_pruned and one.may_be_followed:
             one = as_forgotten(one)
-        if row is None or row.generation < one.generation or row.knows_of_no_claim:
+        if row is None or self.is_of_another_claim(one, row, worker_id):
             if row is not None:
                 self._keep_lost(row, worker_id, why_followed(row, one.claim))
                 one = as_denied(one, row)
@@ -176,7 +178,8 @@ class Database(Peers):
             effect_at = claimed_at if one.entered else first.effect_at
             self.order_keys[one.request_id] = claim.order_key
             again = first._replace(effect_at=effect_at, voids=claim.voids)
-            if one.finish is not None and row is not None and row.knows_of_no_claim:
+            is_end = row is not None and (row.knows_of_no_claim or row.generation == one.generation)
+            if one.finish is not None and row is not None and is_end:
                 # It is at no moment a claim that others could go on with.
                 self._write(row, self._ended_by(again, one.finish), worker_id)
                 return
@@ -185,6 +188,12 @@ class Database(Peers):
             self.mark_effect(worker_id, EffectMark(one.request_id, one.generation))
         if one.finish is not None:
             self._finish_all(worker_id, [one.finish])
+
+    def is_of_another_claim(self, one: OwnRun, row: Row, worker_id: str) -> bool:
+        """Say which rows a lost run is written over."""
+        if row.generation < one.generation or row.knows_of_no_claim:
+            return True
+        return is_claimed_anew(row, one.claim.claimed_at, worker_id)
 
     def catch_up(
         self,
@@ -266,7 +275,7 @@ class Database(Peers):
         late = []
         for name, one in sorted(distinct.items()):
             row = self.rows.get(one.request_id)
-            if row is not None and self.is_claimed(row, one.generation):
+            if row is not None and self.is_claimed(row, one.generation, worker_id):
                 self._end(row, one, worker_id)
                 results[name] = FinishResult(FinishKind.WRITTEN)
             else:
@@ -280,6 +289,9 @@ class Database(Peers):
         kind = decide_finish(one, row, worker_id)
         if kind is not FinishKind.WRITTEN or row is None:
             return FinishResult(kind, row)
+        if row.state == JournalState.CLAIMED:
+            self._end(row, one, worker_id)
+            return FinishResult(kind)
         self._keep(row, worker_id)
         written = resolution(one)
         self._end(row, written, worker_id)
@@ -288,15 +300,16 @@ class Database(Peers):
     def finish_in_child(self, worker_id: str, one: Finish, effect: Callable[[], None]) -> bool:
         """Write how a transactional run ended, with its effect; False when its claim is gone."""
         row = self.rows.get(one.request_id)
-        if row is None or not self.is_claimed(row, one.generation):
+        if row is None or not self.is_claimed(row, one.generation, worker_id):
             return False
         effect()
         self._end(row, one, worker_id)
         return True
 
-    def is_claimed(self, row: Row, generation: int) -> bool:
+    def is_claimed(self, row: Row, generation: int, worker_id: str) -> bool:
         """Say the condition of a finish."""
-        return row.generation == generation and row.state == JournalState.CLAIMED
+        mine = row.owner == worker_id and row.generation == generation
+        return mine and row.state == JournalState.CLAIMED
 
     def _end(self, row: Row, one: Finish, by: str) -> None:
         self._write(row, self._ended_by(row, one), by)

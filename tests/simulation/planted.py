@@ -116,8 +116,16 @@ def _hope(
         return Applied(tuple(verdicts), frozenset(), {}, ())
 
 
-def _any_generation(self: Database, row: Row, generation: int) -> bool:
+def _any_generation(self: Database, row: Row, generation: int, worker_id: str) -> bool:
     return row.state == JournalState.CLAIMED
+
+
+def _any_owner(self: Database, row: Row, generation: int, worker_id: str) -> bool:
+    return row.generation == generation and row.state == JournalState.CLAIMED
+
+
+def _one_run_each(row: Row, claimed_at: int | None, worker_id: str) -> bool:
+    return False
 
 
 def _anybody(self: Database, *facts: object) -> bool:
@@ -432,6 +440,21 @@ PLANTED_IN = (
         "what has ended stays",
     ),
     (TOLD_WITHOUT_TIME, 747248, "no wrong outcome"),
+    (
+        Planted(
+            "a finish ends the claim of whoever has it", ((Database, "is_claimed", _any_owner),)
+        ),
+        736130,
+        "an end tells of its own run",
+    ),
+    (
+        Planted(
+            "of two runs of a generation one speaks for both",
+            ((verdict, "is_claimed_anew", _one_run_each),),
+        ),
+        736130,
+        "an end tells of its own run",
+    ),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.
 HARMLESS = Planted("effect_at left empty", ((Database, "effect_at_claim", _no_effect_at),))

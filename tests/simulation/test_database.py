@@ -59,11 +59,13 @@ class Both:
         self.engine: Engine = create_engine(url, poolclass=NullPool)
         self.journals = {one: Journal(url, group=GROUP, worker_id=one) for one in WORKERS}
         self.leases = {one: Leases(url, group=GROUP, worker_id=one) for one in WORKERS}
-        self.transactions = Transactions(url, GROUP)
+        self.transactions = {one: Transactions(url, GROUP, one) for one in WORKERS}
         self.simulated = Database(lambda: NOW_MS, self._ignore)
         sessions = [one._session for one in self.journals.values()]
         sessions += [one._session for one in self.leases.values()]
-        for engine in (*(one._engine for one in sessions), self.transactions._engine):
+        engines = [one._engine for one in sessions]
+        engines += [one._engine for one in self.transactions.values()]
+        for engine in engines:
             event.listen(engine, "connect", _trust_the_disk)
 
     def _ignore(self, change: Change) -> None:
@@ -75,7 +77,8 @@ class Both:
             journal.close()
         for leases in self.leases.values():
             leases.close()
-        self.transactions.close()
+        for transactions in self.transactions.values():
+            transactions.close()
 
     def begin(self) -> None:
         """Begin a sequence: new requests, and no leases."""
@@ -179,10 +182,10 @@ class Sequence:
         return replace(end, told_generation=generation + 1, later=later)
 
     def _commit(self, worker: str) -> tuple[Facts, Facts]:
-        """Finish in a child: a transaction that knows no worker."""
+        """Finish in a child of this worker."""
         name, generation = self._draw.choice(self._ids), self._draw.randint(1, 2)
         end = Finish(name, generation, JournalState.SUCCEEDED, None, None, "1", False)
-        with self._both.transactions.begin() as transaction:
+        with self._both.transactions[worker].begin() as transaction:
             real = transaction.finish(
                 name, generation, JournalState.SUCCEEDED, None, None, "1", False
             )
@@ -221,12 +224,16 @@ class Sequence:
         name, generation = draw.choice(self._ids), draw.randint(1, 3)
         delay_ms = 0 if state is JournalState.RETRYING else None
         if_late = state is JournalState.RETRYING and draw.random() < 0.5
-        return Finish(name, generation, state, "CODE", "why", None, resend, delay_ms, if_late)
+        made = Finish(name, generation, state, "CODE", "why", None, resend, delay_ms, if_late)
+        # That of a run that was written again, or of one that the rows know nothing of.
+        return made._replace(claimed_at=draw.choice((None, 1)))
 
     def _draw_own_run(self) -> OwnRun:
         end = self._draw_finishes()
-        voids = self._draw.randint(0, 2)
-        claim = self._draw_claims()._replace(request_id=end.request_id, voids=voids)
+        voids, claimed_at = self._draw.randint(0, 2), end.claimed_at
+        claim = self._draw_claims()._replace(
+            request_id=end.request_id, voids=voids, claimed_at=claimed_at
+        )
         finish = self._draw.choice((end, end, None))
         is_begun = finish is not None or self._draw.random() < 0.5
         return OwnRun(claim, end.generation, self._draw.random() < 0.5, finish, is_begun)

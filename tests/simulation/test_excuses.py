@@ -22,8 +22,9 @@ from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.samples import begin, delivery, row
 from tests.simulation.ending import _counts, check_end
+from tests.simulation.pool import SimulatedRun
 from tests.simulation.processes import Violation
-from tests.simulation.requests import HANDLERS, collapsing
+from tests.simulation.requests import HANDLERS, Act, collapsing
 from tests.simulation.running import simulated
 from tests.simulation.tables import Change
 from tests.simulation.world import World
@@ -320,6 +321,87 @@ def _is_given(world: World, row: Row) -> None:
     )
     world.database.rows[row.request_id] = row._replace(payload_sha256=SHA)
     world.watch.dispatched(row.owner, [job])
+
+
+def _claims_anew(world: World, *, claimed_at: int = 2) -> Row:
+    """Let w0.0 claim a request, the database forget of that, and w1.0 claim it, which lives."""
+    _write(world, "r0", MINE, JournalState.CLAIMED, owner="w0.0", claimed_at=1, effect_at=1)
+    _forgets(world, "r0")
+    world.database.leases["w1.0"] = world.database.now_ms() + 1_000
+    return _write(
+        world, "r0", MINE, JournalState.CLAIMED, owner="w1.0", claimed_at=claimed_at, effect_at=1
+    )
+
+
+def _ends(world: World, by: str, state: JournalState) -> None:
+    before = world.database.rows["r0"]
+    world.watch.changed(Change(before, before._replace(state=state), by))
+
+
+@pytest.mark.parametrize("state", [JournalState.FAILED, JournalState.SKIPPED, JournalState.EXPIRED])
+@pytest.mark.parametrize("doubted", [True, False])
+def test_there_is_no_excuse_for_a_word_about_the_run_of_another(
+    world: World, state: JournalState, doubted: bool
+) -> None:
+    _claims_anew(world)
+    world.losses.excused.add("r0")
+    if doubted:
+        _write(world, "r0", MINE, JournalState.IN_DOUBT, owner="w1.0", claimed_at=2)
+        world.database.leases.clear()
+    with pytest.raises(Violation, match="an end tells of its own run"):
+        _ends(world, "w0.0", state)
+    _ends(world, "w1.0", state)
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_who_has_the_very_claim_or_sweeps_a_dead_one_may_say_so(
+    world: World, is_over: bool
+) -> None:
+    _claims_anew(world, claimed_at=2 if is_over else 1)
+    if is_over:
+        world.database.leases.clear()
+    _ends(world, "w0.0", JournalState.FAILED)
+
+
+@pytest.mark.parametrize(("is_given", "is_known"), [(True, True), (True, False), (False, False)])
+def test_an_end_that_acted_comes_over_a_living_claim_only_where_its_own_is_forgotten(
+    world: World, is_given: bool, is_known: bool
+) -> None:
+    _claims_anew(world)
+    world.bank.charges["r0"] = int(is_given)
+    if is_known:
+        world.losses.forgotten.clear()
+    before = world.database.rows["r0"]
+    after = before._replace(state=JournalState.IN_DOUBT, owner="w0.0", claimed_at=1)
+    if is_given and not is_known:
+        world.watch.changed(Change(before, after, "w0.0"))
+    else:
+        with pytest.raises(Violation, match="takes the claims of a worker whose lease holds"):
+            world.watch.changed(Change(before, after, "w0.0"))
+
+
+@pytest.mark.parametrize("was_unknown", [True, False])
+def test_a_second_run_is_excused_by_what_was_known_when_it_was_claimed(
+    world: World, was_unknown: bool
+) -> None:
+    if not was_unknown:
+        world.losses.known_again.add("r0")
+    _claims_anew(world)
+    # Its own worker has written the end of the first one before the second begins.
+    world.losses.known_again.add("r0")
+    handler = HANDLERS[MINE]
+    job: Any = SimpleNamespace(
+        request_id="r0", generation=1, topic=MINE, partition=0, offset=0, voids=0
+    )
+    first, second = (
+        SimulatedRun(job, Act.SUCCEEDS, handler, worker_id) for worker_id in ("w0.0", "w1.0")
+    )
+    world.watch.started(first)
+    if was_unknown:
+        world.watch.started(second)
+    else:
+        with pytest.raises(Violation, match="no second run"):
+            world.watch.started(second)
 
 
 FORGOTTEN, UNLOOKED, DUE, WAITS = "forgotten", "unlooked", "due", "waits"

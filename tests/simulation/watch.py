@@ -41,6 +41,9 @@ class Watch:
         self._ends: set[tuple[str | int | None, ...]] = set()
         self._skips: set[tuple[str, str, bytes | None, str]] = set()
         self._grants: set[tuple[str, int, str]] = set()
+        # With the time of each, and those that were made since the database had forgotten another.
+        self._claims: set[tuple[str, int, str, int | None]] = set()
+        self._blind: set[tuple[str, int, str]] = set()
         self._confirmed: set[tuple[str, int, str]] = set()
         self._runs: dict[str, list[SimulatedRun]] = defaultdict(list)
         self._over: dict[str, str] = {}
@@ -145,9 +148,15 @@ class Watch:
     def _excuse(self, run: SimulatedRun, before: Sequence[SimulatedRun]) -> None:
         """Expect no more of an order that goes on elsewhere after the database forgot of it."""
         losses, request_id = self._world.losses, run.job.request_id
-        is_unknown = request_id in losses.forgotten - losses.known_again
+        # What is in a child's hands by then, is not taken back when the journal knows again.
+        is_blind = (request_id, run.job.generation, run.worker_id) in self._blind
+        is_unknown = is_blind or self._is_unknown(request_id)
         if is_unknown and any(one.worker_id != run.worker_id for one in before):
             losses.excused.add(order_of(request_id))
+
+    def _is_unknown(self, request_id: str) -> bool:
+        losses = self._world.losses
+        return request_id in losses.forgotten - losses.known_again
 
     def _excuse_fork(self, change: Change) -> None:
         """Expect no more of an order that two workers have gone on with apart.
@@ -277,10 +286,13 @@ class Watch:
         end = (after.request_id, after.topic, after.generation, *_told_end(after))
         is_again = end in self._ends
         self._ends.add(end)
+        if before is not None:
+            self._ended_itself(before, after, by)
         if before is not None and before.state == JournalState.CLAIMED and after != before:
-            self._taken(before, by)
+            self._taken(before, after, by)
         if after.state == JournalState.CLAIMED:
             self._alone(after)
+            self._claimed(after)
             self._grants.add((after.request_id, after.generation, after.owner))
             if after.effect_at is not None:
                 self._marked.add((after.request_id, after.owner))
@@ -294,6 +306,32 @@ class Watch:
         self._followed(before, after, is_again=is_again)
         if before.published_at is None and after.published_at is not None:
             self._published(after)
+
+    def _claimed(self, row: Row) -> None:
+        """Remember a claim, and whether nobody could know then of one that is forgotten."""
+        run = (row.request_id, row.generation, row.owner)
+        claim = (*run, row.claimed_at)
+        if claim not in self._claims and self._is_unknown(row.request_id):
+            self._blind.add(run)
+        self._claims.add(claim)
+
+    def _ended_itself(self, before: Row, after: Row, by: str) -> None:
+        """Look whether who says that nothing came of a run had that run.
+
+        A database that forgets may have let two workers have a run of one generation. That the
+        other one has acted, or is about to, cannot be helped; but who ends one of the two finds the
+        claim of the other, so there is no excuse for its word.
+        """
+        is_word = after.state in _WITHOUT_EFFECT and before.generation == after.generation
+        database = self._world.database
+        lives = database.leases.get(before.owner, 0) > database.now_ms()
+        is_running = before.state == JournalState.CLAIMED and lives
+        is_open = is_running or before.state == JournalState.IN_DOUBT
+        run = (before.request_id, before.generation, by)
+        is_another = run in self._grants and (*run, before.claimed_at) not in self._claims
+        if is_word and is_open and is_another and before.claimed_at is not None:
+            said = f"{by} ended its own {_said(after)}, and {_said(before)} stood there"
+            raise Violation("an end tells of its own run", said)
 
     def _alone(self, row: Row) -> None:
         world = self._world
@@ -404,9 +442,14 @@ class Watch:
         is_charged = self._world.bank.charges[row.request_id] > 0
         return is_charged or (name in self._given and name in self._marked)
 
-    def _taken(self, before: Row, by: str) -> None:
-        if (before.request_id, before.generation, by) in self._grants:
+    def _taken(self, before: Row, after: Row, by: str) -> None:
+        run = (before.request_id, before.generation, by)
+        if (*run, before.claimed_at) in self._claims:
             return  # it ends a run of its own, whoever may have gone on with it since
+        is_own = before.generation == after.generation and run in self._grants
+        is_lost = is_own and before.request_id in self._world.losses.forgotten
+        if is_lost and after.state in _WITH_EFFECT and self._may_have_acted(after):
+            return  # its claim is lost, and another worker has claimed it anew
         database = self._world.database
         if self._is_excused(before.request_id):
             return

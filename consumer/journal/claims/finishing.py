@@ -29,7 +29,7 @@ from consumer.journal.tables import request
 def finish(writer: JournalWriter, finishes: Sequence[Finish]) -> dict[Run, FinishResult]:
     """Write how runs ended; return the result of each finish, by (request_id, generation)."""
     distinct = {(one.request_id, one.generation): one for one in reversed(finishes)}
-    written = _write(writer, distinct, JournalState.CLAIMED)
+    written = _write(writer, distinct, JournalState.CLAIMED, is_ours=True)
     results = {
         name: FinishResult(FinishKind.WRITTEN, due_at=due_at) for name, due_at in written.items()
     }
@@ -45,11 +45,12 @@ def _finish_late(writer: JournalWriter, finishes: dict[Run, Finish]) -> dict[Run
     for name, one in finishes.items():
         row = rows.get(one.request_id)
         results[name] = FinishResult(decide_finish(one, row, writer.worker_id), row)
-    resolved = {
-        name: resolution(finishes[name])
-        for name, result in results.items()
-        if result.kind is FinishKind.WRITTEN
-    }
+    chosen = [name for name, result in results.items() if result.kind is FinishKind.WRITTEN]
+    # Another worker asks about these runs of ours, and hears of their ends.
+    asked = {name: finishes[name] for name in chosen if rows[name[0]].state == JournalState.CLAIMED}
+    for name, due_at in _write(writer, asked, JournalState.CLAIMED).items():
+        results[name] = FinishResult(FinishKind.WRITTEN, due_at=due_at)
+    resolved = {name: resolution(finishes[name]) for name in chosen if name not in asked}
     if resolved:
         writer.keep_runs(resolved)
         for name in _write(writer, resolved, JournalState.IN_DOUBT):
@@ -59,9 +60,19 @@ def _finish_late(writer: JournalWriter, finishes: dict[Run, Finish]) -> dict[Run
 
 
 def _write(
-    writer: JournalWriter, finishes: dict[Run, Finish], state: JournalState
+    writer: JournalWriter,
+    finishes: dict[Run, Finish],
+    state: JournalState,
+    *,
+    is_ours: bool = False,
 ) -> dict[Run, int | None]:
-    """Return when the next run of each is due, by the rows as written."""
+    """Return when the next run of each is due, by the rows as written.
+
+    Args:
+        is_ours: only where the row is this worker's; else it is locked, and was decided on.
+    """
+    if not finishes:
+        return {}
     rows = [
         (
             writer.group,
@@ -77,7 +88,10 @@ def _write(
         for _, one in sorted(finishes.items())
     ]
     parameters = {**FINISHES.load(writer.connection, rows), "found": state.value}
-    answers = writer.connection.execute(_finish(writer.dialect), parameters).all()
+    if is_ours:
+        parameters["this_worker"] = writer.worker_id
+    statement = _finish(writer.dialect, is_ours=is_ours)
+    answers = writer.connection.execute(statement, parameters).all()
     return {(request_id, generation): due_at for request_id, generation, due_at in answers}
 
 
@@ -101,22 +115,22 @@ def mark_published(connection: Connection, group: str, published: Sequence[Publi
 
 
 @lru_cache
-def _finish(dialect: str) -> ReturningUpdate[Any]:
+def _finish(dialect: str, *, is_ours: bool) -> ReturningUpdate[Any]:
     source = FINISHES.source(dialect)
     # One reading for both times of a row: PostgreSQL's clock goes on within a statement.
     batch = select(*source.c, now_ms().label("now")).subquery("ended")
     taken = ("state", "code", "message", "result", "resend")
-    return (
-        update_runs(batch, bindparam("found"))
-        .values(
-            finished_at=batch.c.now,
-            published_at=null(),
-            # Null without a delay.
-            due_at=batch.c.now + batch.c.delay_ms,
-            **{name: batch.c[name] for name in taken},
-        )
-        .returning(request.c.request_id, request.c.generation, request.c.due_at)
-    )
+    wanted = update_runs(batch, bindparam("found"))
+    if is_ours:
+        # A peer may have claimed this generation anew: the database has lost our claim then.
+        wanted = wanted.where(request.c.owner == bindparam("this_worker"))
+    return wanted.values(
+        finished_at=batch.c.now,
+        published_at=null(),
+        # Null without a delay.
+        due_at=batch.c.now + batch.c.delay_ms,
+        **{name: batch.c[name] for name in taken},
+    ).returning(request.c.request_id, request.c.generation, request.c.due_at)
 
 
 @lru_cache

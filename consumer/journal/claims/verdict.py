@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from consumer.journal.records import (
+    CLAIMED_TWICE,
+    DISOWNED,
     Claim,
     Finish,
     FinishKind,
@@ -83,6 +85,7 @@ _NOT_ASKED = ClaimDecision(
 )
 CLOSE = ClaimDecision(ClaimAction.CLOSE, VerdictKind.ANSWERED, "a resend after the deadline")
 _ACTED = (JournalState.SUCCEEDED, JournalState.IN_DOUBT)
+_GOES_ON = (JournalState.CLAIMED, JournalState.RETRYING)
 
 
 def decide(
@@ -145,7 +148,35 @@ def _is_ahead(held: Collection[tuple[str, int]], request_id: str, generation: in
     return any(name == request_id and run > generation for name, run in held)
 
 
-def is_lost(one: OwnRun, row: Row | None) -> bool:
+def is_claimed_anew(row: Row, claimed_at: int | None, worker_id: str) -> bool:
+    """Whether another worker has claimed the generation of a run of ours, whose claim is lost.
+
+    Then there are two runs of that generation, and an end of one says nothing of the other. A
+    worker that asks about our run has taken its very claim over.
+
+    Args:
+        row: of that generation.
+        claimed_at: of the claim of our run.
+    """
+    if row.owner.removesuffix(DISOWNED) == worker_id:
+        return False
+    if row.claimed_at is None:
+        return row.state == JournalState.CLAIMED
+    return row.claimed_at != claimed_at
+
+
+def _outweighs(state: str, row: Row) -> bool:
+    """Whether the end of a run stands above the row of another run of its generation.
+
+    Where it may have acted, and the other one may still say that nothing came of the request. Of a
+    run that left nothing, the other one's end says all.
+    """
+    if state == JournalState.SUCCEEDED:
+        return row.state in (*_GOES_ON, JournalState.IN_DOUBT)
+    return state == JournalState.IN_DOUBT and row.state in _GOES_ON
+
+
+def is_lost(one: OwnRun, row: Row | None, worker_id: str) -> bool:
     """Whether the database has lost a run of ours, the mark of its effect, or how it ended.
 
     Not where the row is of another payload or topic: then it is another request.
@@ -157,6 +188,10 @@ def is_lost(one: OwnRun, row: Row | None) -> bool:
         return True
     if not is_same_request(one.claim, row) or row.generation > one.generation:
         return False
+    if row.generation == one.generation and is_claimed_anew(row, one.claim.claimed_at, worker_id):
+        if one.finish is None:
+            return may_have_acted(one) and _outweighs(JournalState.IN_DOUBT, row)
+        return _outweighs(one.finish.state, row)
     if row.is_forgotten and one.may_be_followed:
         # A later run may have been forgotten with this one.
         return False
@@ -249,10 +284,11 @@ def _of_failed(attempt: int, row: Row, now: int) -> ClaimDecision:
 
 
 def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind:
-    """Return the result of a finish that found no claim of its generation.
+    """Return the result of a finish that found no claim of this worker and its generation.
 
-    WRITTEN means that it resolves the doubt about its own run (docs: Tables), as
-    `resolution` says. A doubt is only ever resolved as succeeded or failed.
+    WRITTEN over a claim: another worker asks about this very run. Else WRITTEN means that it
+    resolves the doubt about its own run (docs: Tables), as `resolution` says. A doubt is only ever
+    resolved as succeeded or failed.
     """
     if row is None or row.generation < finish.generation:
         return FinishKind.LOST
@@ -260,10 +296,17 @@ def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind
         return FinishKind.STALE
     if row.state == finish.state and row.owner == worker_id:
         return FinishKind.ALREADY
+    if is_claimed_anew(row, finish.claimed_at, worker_id):
+        return FinishKind.LOST if _outweighs(finish.state, row) else FinishKind.STALE
+    if row.state == JournalState.CLAIMED:
+        return FinishKind.WRITTEN
     if row.knows_of_no_claim and finish.state in _ACTED:
         # The claim of this run was lost, and its request ended by a worker that knew of none.
         return FinishKind.LOST
     resolves = resolution(finish).state in (JournalState.SUCCEEDED, JournalState.FAILED)
+    if row.code == CLAIMED_TWICE:
+        # That nothing came of one run says nothing of the other.
+        resolves = finish.state == JournalState.SUCCEEDED
     if row.state == JournalState.IN_DOUBT and resolves:
         return FinishKind.WRITTEN
     return FinishKind.STALE

@@ -16,6 +16,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.history import this_run
 from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.records import (
+    CLAIMED_TWICE,
     END_LOST,
     WORKER_DIED,
     Claim,
@@ -33,6 +34,10 @@ _TRANSACTIONAL = "transactional"
 _DENIED = (
     "the database had lost the claim of this run, and another worker ended the request as {}: "
     "whether the run had its effect is not known"
+)
+_TWICE = (
+    "the database had lost the claim of this run, and {} claimed it anew: whether none of the two "
+    "runs, one or both had an effect is not known"
 )
 
 
@@ -128,10 +133,14 @@ def as_denied(one: OwnRun, row: Row) -> OwnRun:
 
     Where its request has ended as one that was never claimed, a run that may have had its effect is
     in doubt until it ends: its client was told that end, or will be, and nobody goes on with it.
-    Not where that end was asked for again: the run may be the one that was granted for that.
+    Not where that end was asked for again: the run may be the one that was granted for that. It is
+    in doubt, too, over the run of a peer that claimed its generation anew.
     """
-    if one.finish is not None or not (row.knows_of_no_claim and may_have_acted(one)):
+    if one.finish is not None or not may_have_acted(one):
         return one
+    if not row.knows_of_no_claim:
+        is_beside = row.generation == one.generation
+        return one.in_doubt(CLAIMED_TWICE, _TWICE.format(row.owner)) if is_beside else one
     if row.generation < one.generation and leads_on(row, one):
         return one
     return one.in_doubt(END_LOST, _DENIED.format(row.state))

@@ -16,7 +16,7 @@ from sqlalchemy import Select, and_, bindparam, case, func, null, select
 from consumer.journal.claims.claim_sql import EXTERNAL
 from consumer.journal.claims.finishing import finish, mark_effects
 from consumer.journal.claims.forgetting import as_forgotten, forgotten_among
-from consumer.journal.claims.verdict import gives_way, is_lost
+from consumer.journal.claims.verdict import gives_way, is_claimed_anew, is_lost
 from consumer.journal.clock import now_ms
 from consumer.journal.history import row_columns
 from consumer.journal.journal_writer import JournalWriter
@@ -46,20 +46,21 @@ def restore(writer: JournalWriter, runs: Sequence[OwnRun]) -> list[Row]:
     """Write these runs again where the database has lost them; return those rows.
 
     A row that says more than the worker knows stays as it is. Of an earlier run it is written how
-    that ended, where its row still stands: else the history would know of no end. A run that no
+    that ended, where its row still stands: else the history would know of no end. A run that may
+    have acted comes over the one of a peer that claimed its generation anew. A run that no
     child took may be granted again once it is written; so it is not where another one may act, or
     may have acted. Over an end without a claim an unfinished run comes in doubt (`as_denied`).
     """
     found, _ = writer.read({one.request_id for one in runs})
     runs = [*_without_surpassed(writer, runs, found)]
     latest = {one.request_id: one for one in sorted(runs, key=lambda one: one.generation)}
-    lost = {name for name, one in latest.items() if is_lost(one, found.get(name))}
+    worker_id = writer.worker_id
+    lost = {name for name, one in latest.items() if is_lost(one, found.get(name), worker_id)}
     # Another run may have followed, and was pruned since.
     absent = [latest[name].claim for name in lost - found.keys() if latest[name].may_be_followed]
     for name in forgotten_among(writer.connection, writer.group, absent):
         latest[name] = as_forgotten(latest[name])
     locked, _ = writer.read(lost, lock=True)
-    worker_id = writer.worker_id
     lost = {name for name in lost if _is_still_lost(latest[name], locked.get(name), worker_id)}
     for one in sorted(runs, key=lambda one: one.run):
         row = locked.get(one.request_id)
@@ -72,7 +73,7 @@ def restore(writer: JournalWriter, runs: Sequence[OwnRun]) -> list[Row]:
         one, row = latest[name], locked.get(name)
         if row is None:
             insert_lost(writer, one.claim, _values(one, worker_id))
-        elif row.generation < one.generation or row.knows_of_no_claim:
+        elif _is_of_another_claim(one, row, worker_id):
             one = as_denied(one, row)
             values = {**claim_values(one.claim), **_values(one, worker_id), "by": null()}
             why = why_followed(row, one.claim)
@@ -97,12 +98,19 @@ def _without_surpassed(
 
 def _is_still_lost(one: OwnRun, row: Row | None, worker_id: str) -> bool:
     """Say it again of the row that is locked: another worker may have been faster."""
-    return is_lost(one, row) and not gives_way(one, row, worker_id)
+    return is_lost(one, row, worker_id) and not gives_way(one, row, worker_id)
+
+
+def _is_of_another_claim(one: OwnRun, row: Row, worker_id: str) -> bool:
+    """Whether the row is of an earlier run, of another one of its generation, or of none."""
+    if row.generation < one.generation or row.knows_of_no_claim:
+        return True
+    return is_claimed_anew(row, one.claim.claimed_at, worker_id)
 
 
 def _write_again(writer: JournalWriter, one: OwnRun, row: Row) -> None:
     """Write how a run ended that stands in its row, or that its effect has begun."""
-    if not is_lost(one, row):
+    if not is_lost(one, row, writer.worker_id):
         return
     if one.finish is not None:
         finish(writer, [one.finish])

@@ -95,6 +95,7 @@ def finish(
     resend: bool = False,
     delay_ms: int | None = None,
     resend_if_late: bool = False,
+    claimed_at: int | None = None,
 ) -> Finish:
     """Return a finish of a run."""
     return Finish(
@@ -107,6 +108,7 @@ def finish(
         resend=resend,
         delay_ms=delay_ms,
         resend_if_late=resend_if_late,
+        claimed_at=claimed_at,
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,8 +24,14 @@ SELECT 'g', 'run-' || n, 'payments', 0, n, '', 1, 1, 4102444800000, 'CLAIMED', '
 FROM generate_series(1, 1500) AS n
 """
 ENDED = ("g", "run-7", 1, "SUCCEEDED", None, None, None, 0, None)
-STATEMENTS = {
-    "finish": (_finish, FINISHES, ENDED, {"found": "CLAIMED"}),
+STATEMENTS: dict[str, tuple[Callable[[str], Any], BatchShape, Any, dict[str, Any]]] = {
+    "finish": (
+        partial(_finish, is_ours=True),
+        FINISHES,
+        ENDED,
+        {"found": "CLAIMED", "this_worker": "me"},
+    ),
+    "late finish": (partial(_finish, is_ours=False), FINISHES, ENDED, {"found": "IN_DOUBT"}),
     "effect": (_mark_effect, RUNS, ENDED[:3], {"this_worker": "me"}),
     "published": (_mark_published, STATES, ENDED[:4], {}),
 }
@@ -39,7 +47,6 @@ def _plan(connection: Connection, statement: Any, given: dict[str, object]) -> s
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_one_run_is_looked_up_by_its_key(database: Database, name: str) -> None:
     make, shape, row, parameters = STATEMENTS[name]
-    assert isinstance(shape, BatchShape)
     with database.engine.connect() as connection:
         connection.execute(text(_CLAIMED))
         given = shape.load(connection, [row]) | parameters

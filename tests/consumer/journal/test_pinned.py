@@ -65,7 +65,7 @@ def test_a_handlers_transaction_sees_what_is_committed_meanwhile(
     database: Database, journal: Journal, group: str
 ) -> None:
     database.change("CREATE TABLE seat (name TEXT)")
-    transactions = Transactions(database.url, group)
+    transactions = Transactions(database.url, group, "me")
     with transactions.begin() as tx:
         assert tx.connection.execute(SEATS).scalar() == 0
         database.change("INSERT INTO seat VALUES ('1A')")
@@ -81,7 +81,7 @@ def test_what_was_acknowledged_survives_a_crash_of_a_database_that_commits_befor
         claimed, finished = new_id(), new_id()
         journal = Journal(server.address, group=GROUP, worker_id="me")
         closing.callback(journal.close)
-        transactions = Transactions(server.address, GROUP)
+        transactions = Transactions(server.address, GROUP, "me")
         closing.callback(transactions.close)
         journal.apply(Work(claims=[claim(finished, effect_kind="transactional")]))
         with transactions.begin() as tx:

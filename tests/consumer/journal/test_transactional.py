@@ -22,7 +22,7 @@ BOOK = text("INSERT INTO seat VALUES (:seat)")
 def transactions(database: Database, group: str) -> Iterator[Transactions]:
     """Yield transactions on a journal that has a user's table `seat` beside it."""
     database.change("CREATE TABLE seat (name TEXT PRIMARY KEY)")
-    opened = Transactions(database.url, group)
+    opened = Transactions(database.url, group, "me")
     yield opened
     opened.close()
 
@@ -141,7 +141,7 @@ def test_a_result_that_postgresql_refuses_rolls_all_back(postgres_url: str, grou
     journal = Journal(postgres_url, group=group, worker_id="me")
     name = new_id()
     journal.apply(Work(claims=[claim(name)]))
-    transactions = Transactions(postgres_url, group)
+    transactions = Transactions(postgres_url, group, "me")
     with pytest.raises(DataRefused), transactions.begin() as tx:
         succeed(tx, name, result="\0")
     with transactions.begin() as tx:
@@ -152,7 +152,7 @@ def test_a_result_that_postgresql_refuses_rolls_all_back(postgres_url: str, grou
 
 def test_a_database_that_is_away_is_told(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("away") / "absent" / "journal.db"
-    transactions = Transactions(f"sqlite:///{path}", "g")
+    transactions = Transactions(f"sqlite:///{path}", "g", "me")
     with pytest.raises(JournalUnavailable), transactions.begin():
         pass
     transactions.close()

@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import closing
 
 import pytest
 
+from consumer.journal import Finish, Journal, Leases, Work
 from feedback.status import State
 from tests.consumer.conftest import MakeStage
 from tests.consumer.foreign import identity
@@ -38,6 +40,38 @@ def test_a_run_that_is_refused_its_effect_since_its_claim_is_gone_runs_again(
     assert (ended.state, ended.generation) == (State.SUCCEEDED, 2)
     assert len(stage.runs(handle.request_id, at="effect")) == 1
     assert [run["outcome"] for run in stage.history(handle.request_id)] == ["CLAIM_LOST"]
+
+
+OTHER_PAYLOAD = ", payload_sha256 = 'b'"
+
+
+@pytest.mark.parametrize(("does", "is_of"), [("reject", ""), ("answer", OTHER_PAYLOAD)])
+def test_a_run_says_nothing_of_the_one_that_a_peer_has_of_the_same_generation_since(
+    make_stage: MakeStage, does: str, is_of: str
+) -> None:
+    stage = make_stage(handlers=("work",), worker=ONE_AT_A_TIME)
+    first = stage.start()
+    gate = stage.gate()
+    handle = stage.client.send({"gate": gate.path, "do": does}, topic=stage.topics["work"])
+    stage.seen(handle.request_id, State.RUNNING)
+    with (
+        closing(Leases(stage.journal_url, group=stage.group, worker_id="peer")) as leases,
+        closing(Journal(stage.journal_url, group=stage.group, worker_id="peer")) as peer,
+    ):
+        leases.register(600.0)
+        # The claim was lost, and the peer has read the record again.
+        anew = f"owner = 'peer', claimed_at = claimed_at + 1{is_of}"
+        stage.execute(
+            f"UPDATE onceward_request SET {anew} WHERE request_id = '{handle.request_id}'"
+        )
+        gate.open()
+        assert first.told("finish.stale")["request_id"] == handle.request_id
+        assert _stands(stage, handle.request_id) == ("CLAIMED", None)
+        assert stage.client.status(handle.request_id).state is State.RUNNING
+        end = Finish(handle.request_id, 1, "SUCCEEDED", None, None, "7", False)
+        assert peer.apply(Work(finishes=[end])).finished[handle.request_id, 1].kind == "WRITTEN"
+    if not is_of:
+        assert stage.final(handle.request_id).result == 7
 
 
 def _forget(stage: Stage, request_id: str) -> None:

@@ -35,7 +35,7 @@ from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.pool.driving import job
-from tests.consumer.samples import SHA, begin, delivery, payments
+from tests.consumer.samples import SHA, begin, delivery, payments, row
 from tests.eventually import eventually
 from tests.kit.databases import migrated
 
@@ -108,6 +108,21 @@ class Takeovers:
         stale = TakeoverResult(TakeoverResultKind.STALE, None)
         taken = {(one.request_id, one.generation): stale for one in work.takeovers}
         return Applied((), frozenset(), finished, (), taken)
+
+
+class Unclaimed(Takeovers):
+    """A journal that has lost the claims of all ends, and has a row of this payload since."""
+
+    def __init__(self, sha: str) -> None:
+        super().__init__()
+        self._row = row("a", "CLAIMED", owner="peer", claimed_at=2, payload_sha256=sha)
+
+    def apply(
+        self, work: Work, *, held: Iterable[tuple[str, int]], tried: Iterable[str]
+    ) -> Applied:
+        lost = FinishResult(FinishKind.LOST, self._row)
+        finished = {(one.request_id, one.generation): lost for one in work.finishes}
+        return Applied((), frozenset(), finished, ())
 
 
 class ToldOnce(StatusWriter):
@@ -190,6 +205,18 @@ def test_a_run_of_ours_that_goes_on_is_written_again_first_where_the_journal_has
     worker._in_flight.hear(ChildDied(7, "killed", (given,), ()))
     worker.turn()
     assert (len(journal.asked), journal.own_runs) == (1, [("a", 1, None)])
+
+
+@pytest.mark.parametrize(("sha", "written_again"), [(SHA, [("a", 1)]), ("b" * 64, [])])
+def test_an_end_without_its_claim_is_written_again_unless_another_payload_has_the_id_by_now(
+    sha: str, written_again: list[tuple[str, int]]
+) -> None:
+    worker = worker_with(Unclaimed(sha), Forever())
+    begin(worker._in_flight, delivery("a"))
+    worker._in_flight.hear(Finished("a", 1, Outcome(State.SUCCEEDED)))
+    worker.turn()
+    assert [one.run for one in worker._in_flight.lost] == written_again
+    assert worker.held == 0
 
 
 class Told:

@@ -33,6 +33,7 @@ def settings(**changes: Any) -> PoolSettings:
         "group": "payments",
         "processes": 1,
         "start_timeout_s": 600.0,
+        "worker_id": "w1",
     }
     return PoolSettings(**(small | changes))
 

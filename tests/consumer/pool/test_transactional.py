@@ -140,7 +140,8 @@ def test_a_run_waits_for_a_connection_and_an_idle_child_gives_its_own_back() -> 
     with restartable(lambda: Postgres(settings=few)) as server, ExitStack() as opened:
         migrated(server.address)
         claim_as_transactional(server.address, "a1")
-        runs = TransactionalRuns(PoolSettings(HANDLERS, GROUP, journal_url=server.address))
+        settings = PoolSettings(HANDLERS, GROUP, journal_url=server.address, worker_id="w1")
+        runs = TransactionalRuns(settings)
         others: list[psycopg.Connection[Any]] = []
         opened.callback(close_all, others)
         take_all(server.address, others)

@@ -102,11 +102,16 @@ def _book(connection: Connection, *, then: Outcome) -> Outcome:
     return then
 
 
+def _runs(database: Database) -> TransactionalRuns:
+    settings = PoolSettings(handlers=(), group=GROUP, journal_url=database.url, worker_id="w1")
+    return TransactionalRuns(settings)
+
+
 def test_a_finish_without_a_right_leaves_nothing_and_is_tried_again(
     database: Database, journal: Journal
 ) -> None:
     _claim(journal)
-    runs = TransactionalRuns(PoolSettings(handlers=(), group=GROUP, journal_url=database.url))
+    runs = _runs(database)
     book = partial(_book, then=DONE)
     database.revoke("UPDATE", "onceward_request")
     refused = runs.run(job("book", request_id="a1"), book)
@@ -140,7 +145,7 @@ def test_a_finish_without_the_right_to_the_schema_is_tried_again_too(
 ) -> None:
     """PostgreSQL says then that the journal's tables are not there."""
     _claim(journal)
-    runs = TransactionalRuns(PoolSettings(handlers=(), group=GROUP, journal_url=database.url))
+    runs = _runs(database)
 
     def lose(connection: Connection) -> Outcome:
         outcome = _book(connection, then=DONE)
@@ -159,7 +164,7 @@ def test_a_statement_of_the_handlers_own_without_a_right_is_its_own_error(
     database: Database, journal: Journal
 ) -> None:
     _claim(journal)
-    runs = TransactionalRuns(PoolSettings(handlers=(), group=GROUP, journal_url=database.url))
+    runs = _runs(database)
     database.revoke("INSERT", "seat")
     failed = runs.run(job("book", request_id="a1"), partial(_book, then=DONE))
     assert (failed.state, failed.code, failed.unbegun) == (State.FAILED, HANDLER_ERROR, False)

@@ -142,7 +142,8 @@ def test_asking_makes_the_run_ours_and_no_new_one(
     assert database.query("SELECT * FROM onceward_run") == []
     # The one that was thought dead may still tell how its run ended, but begins nothing more.
     assert journal.apply(Work(effects=[EffectMark(name, 1)])).effects == frozenset()
-    assert journal.apply(Work(finishes=[finish(name, 1)])).finished[name, 1].kind == "WRITTEN"
+    end = finish(name, 1, claimed_at=result.row.claimed_at)
+    assert journal.apply(Work(finishes=[end])).finished[name, 1].kind == "WRITTEN"
 
 
 def test_a_living_owner_keeps_its_claim_and_a_dead_one_does_not(

@@ -14,6 +14,7 @@ from consumer.journal.claims.verdict import (
     decide,
     decide_finish,
     decide_refusal,
+    is_claimed_anew,
     is_lost,
     resolution,
 )
@@ -31,6 +32,7 @@ ROWS = st.builds(
     generation=st.integers(1, 4),
     deadline_at=st.integers(NOW - 3, NOW + 3),
     payload_sha256=st.sampled_from([SHA, OTHER_SHA]),
+    claimed_at=st.sampled_from([None, NOW - 1, NOW]),
     resend=st.booleans(),
 )
 HELD = st.frozensets(st.tuples(st.just("a"), st.integers(1, 4)))
@@ -157,8 +159,9 @@ def test_only_a_row_that_says_less_than_the_worker_knows_is_forgotten(
     says_as_much = stands.generation == 2 and (
         runs or not (knows_nothing or stands.state in (JournalState.CLAIMED, JournalState.IN_DOUBT))
     )
-    assert is_lost(one, stands) is not (says_more or says_as_much or has_ended)
-    assert is_lost(one, None)
+    expected = not (says_more or says_as_much or has_ended)
+    assert is_lost(one, stands, stands.owner) is expected
+    assert is_lost(one, None, "me")
 
 
 @pytest.mark.parametrize(
@@ -196,13 +199,13 @@ def test_a_run_that_may_have_acted_is_lost_under_an_end_that_knows_of_no_claim(
         facts.get("is_begun", True),
     )
     knows_nothing = row(state=ended, owner="peer", code=code)
-    assert is_lost(known, knows_nothing) is acted
+    assert is_lost(known, knows_nothing, "me") is acted
     if end is not None:
         expected = FinishKind.LOST if acted else FinishKind.STALE
         assert decide_finish(end, knows_nothing, "me") is expected
     # A peer has ended this very run.
     ends_it = row(state=ended, owner="peer", code=code, claimed_at=NOW)
-    assert not is_lost(known, ends_it)
+    assert not is_lost(known, ends_it, "me")
     assert end is None or decide_finish(end, ends_it, "me") is FinishKind.STALE
 
 
@@ -214,8 +217,8 @@ def test_what_a_person_has_resolved_as_failed_is_no_end_that_knows_of_no_claim(
     end = finish("a", state=state)
     # The doubt was about a record that was read again: it has no claim.
     resolved = row(state=JournalState.FAILED, owner="peer", code="RESOLVED", resend=resend)
-    assert not is_lost(OwnRun(claim("a"), 1, True, end), resolved)
-    assert not is_lost(OwnRun(claim("a"), 1, True, None), resolved)
+    assert not is_lost(OwnRun(claim("a"), 1, True, end), resolved, "me")
+    assert not is_lost(OwnRun(claim("a"), 1, True, None), resolved, "me")
     assert decide_finish(end, resolved, "me") is FinishKind.STALE
 
 
@@ -234,7 +237,7 @@ def test_a_doubt_about_what_was_pruned_gives_way_only_to_an_end_that_no_run_foll
     stands = row(state=JournalState.IN_DOUBT, code="FORGOTTEN")
     for generation in (1, 2):
         known = OwnRun(claim("a"), generation, False, finish("a", generation, state))
-        assert is_lost(known, stands) is expected
+        assert is_lost(known, stands, "me") is expected
 
 
 @pytest.mark.parametrize("state", [JournalState.RETRYING, JournalState.IN_DOUBT])
@@ -273,16 +276,82 @@ def test_a_refusal_touches_only_the_failure_that_waited_for_its_record(
 
 
 @given(a_row=ROWS, generation=st.integers(1, 5), state=st.sampled_from(list(JournalState)))
-def test_a_late_finish_only_ever_resolves_the_doubt_about_its_own_run(
+def test_a_late_finish_only_ever_ends_its_own_run_or_resolves_the_doubt_about_it(
     a_row: Row, generation: int, state: JournalState
 ) -> None:
-    kind = decide_finish(finish("a", generation, state), a_row, "me")
+    kind = decide_finish(finish("a", generation, state, claimed_at=NOW), a_row, "me")
     if kind is FinishKind.WRITTEN:
-        assert a_row.state == JournalState.IN_DOUBT and a_row.generation == generation
+        assert a_row.generation == generation
+        assert a_row.owner == "me" or a_row.claimed_at in (None, NOW)
+        if a_row.state == JournalState.CLAIMED:
+            assert a_row.owner == "me" or a_row.claimed_at == NOW
+            return
+        assert a_row.state == JournalState.IN_DOUBT
         resolved = resolution(finish("a", generation, state)).state
         assert resolved in (JournalState.SUCCEEDED, JournalState.FAILED)
     if kind is FinishKind.ALREADY:
         assert (a_row.state, a_row.generation, a_row.owner) == (state, generation, "me")
+
+
+ACTED = (JournalState.SUCCEEDED, JournalState.IN_DOUBT)
+OPEN = (JournalState.CLAIMED, JournalState.RETRYING)
+
+
+@pytest.mark.parametrize(
+    ("owner", "claimed_at", "is_anew"),
+    [
+        ("me", NOW - 1, False),
+        # Our own claim as a sweep is to find it, and one that a peer has taken over to ask about.
+        ("me-disowned", NOW - 1, False),
+        ("peer", NOW, False),
+        ("peer", NOW - 1, True),
+        ("peer-disowned", NOW - 1, True),
+        ("peer", None, True),
+    ],
+)
+def test_a_claim_of_another_worker_that_was_not_made_when_ours_was_is_another_one(
+    owner: str, claimed_at: int | None, is_anew: bool
+) -> None:
+    stands = row(owner=owner, claimed_at=claimed_at)
+    assert is_claimed_anew(stands, NOW, "me") is is_anew
+    kind = decide_finish(finish("a", state="FAILED", claimed_at=NOW), stands, "me")
+    assert kind is (FinishKind.STALE if is_anew else FinishKind.WRITTEN)
+
+
+@pytest.mark.parametrize("stands", list(JournalState))
+@pytest.mark.parametrize("state", [one for one in JournalState if one is not JournalState.CLAIMED])
+def test_of_two_runs_of_one_generation_only_an_end_that_may_have_acted_comes_over_the_other_run(
+    state: JournalState, stands: JournalState
+) -> None:
+    end = finish("a", state=state, claimed_at=NOW - 1)
+    others = row(state=stands, owner="peer", claimed_at=NOW)
+    is_doubt_of_it = state == JournalState.SUCCEEDED and stands == JournalState.IN_DOUBT
+    is_over = (state in ACTED and stands in OPEN) or is_doubt_of_it
+    expected = FinishKind.LOST if is_over else FinishKind.STALE
+    assert decide_finish(end, others, "me") is expected
+    one = OwnRun(claim("a")._replace(claimed_at=NOW - 1), 1, True, end)
+    assert is_lost(one, others, "me") is is_over
+    # One that goes on, and may have acted, is as good as one in doubt.
+    goes_on = one._replace(finish=None)
+    assert is_lost(goes_on, others, "me") is (stands in OPEN)
+    assert not is_lost(goes_on._replace(entered=False), others, "me")
+    # Another payload's claim is another request.
+    assert not is_lost(one, others._replace(payload_sha256=OTHER_SHA), "me")
+
+
+@pytest.mark.parametrize("state", [one for one in JournalState if one is not JournalState.CLAIMED])
+def test_a_doubt_about_two_runs_of_one_generation_is_resolved_by_a_success_alone(
+    state: JournalState,
+) -> None:
+    doubt = row(state=JournalState.IN_DOUBT, code="CLAIMED_TWICE", claimed_at=NOW)
+    mine = decide_finish(finish("a", state=state, claimed_at=NOW), doubt, "me")
+    others = decide_finish(finish("a", state=state, claimed_at=NOW + 1), doubt, "peer")
+    if state is JournalState.SUCCEEDED:
+        assert (mine, others) == (FinishKind.WRITTEN, FinishKind.LOST)
+    else:
+        is_it = state is JournalState.IN_DOUBT
+        assert mine is (FinishKind.ALREADY if is_it else FinishKind.STALE)
+        assert others is FinishKind.STALE
 
 
 def test_a_finish_whose_claim_is_not_there_is_lost() -> None:
