@@ -181,8 +181,8 @@ def test_the_commands_of_a_doubt_name_the_run_that_was_judged() -> None:
     row = found_request("a", Finding.IN_DOUBT, state="IN_DOUBT", generation=4)
     page = _page(summary({Finding.IN_DOUBT: 1}), {Finding.IN_DOUBT: [row]})
     commands = [one.text for one in page.one("li", "request").all("code")]
-    how = [one for one in commands if " resolve " in one]
-    assert how == [
+    resolves = [one for one in commands if " resolve " in one]
+    assert resolves == [
         f"onceward-dlq resolve {how} --run 4 --because '' a" for how in ("--succeeded", "--failed")
     ]
 
