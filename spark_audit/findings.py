@@ -10,7 +10,11 @@ SHOWN = 200
 
 
 class FindingRow(NamedTuple):
-    """A judged request; the fields are columns of the judged Parquet."""
+    """A judged request; the fields are columns of the judged Parquet.
+
+    Args:
+        generation: of its latest run; 0 where it has no row.
+    """
 
     request_id: str
     topic: str | None
@@ -20,6 +24,7 @@ class FindingRow(NamedTuple):
     state: str | None
     code: str | None
     attempt: int | None
+    generation: int
     records: int
     runs: int
     effect_runs: int

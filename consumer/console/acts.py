@@ -6,6 +6,7 @@ nothing has happened; where it dies after it and before its answer, it is done, 
 request says so. Of two people with the same action the second is told how it stands.
 
 None of them uses a connection that a look has left: it may lead to a server that the name has left.
+Nor does the look after it, which would not find there what was done.
 """
 
 from __future__ import annotations
@@ -117,8 +118,12 @@ class ConsoleActs:
         if name not in self._by_name:
             raise HTTPException(404, "there is no such action")
         require_role(person, name)
-        with KEPT.anew():
-            return self._by_name[name](request, form, person.name)
+        try:
+            with KEPT.anew():
+                return self._by_name[name](request, form, person.name)
+        finally:
+            # The person looks next, at what was done or why it was not.
+            KEPT.close_all()
 
     def _resolve(self, request: Request, form: Form, by: str) -> Response:
         request_id = request_of(form)

@@ -47,6 +47,7 @@ from consumer.journal.redrive.reopening import replacement_id
 from feedback.console.printable import printable
 from feedback.errors import SettingsError
 from feedback.settings.settings import Settings
+from feedback.sql.keeping import KEPT
 
 LISTED = 50
 # The fields of the form, and the options of the commands.
@@ -204,8 +205,11 @@ class RedrivePages:
         Args:
             later: the later requests that were not confirmed: the page asks for that, as a 409.
         """
-        with closing(redrives_of(self._settings)) as rows:
-            found = rows.find(redrive_id)
+        found = self._found(redrive_id)
+        if found is None:
+            # A kept connection may lead to a server that the journal's name has left since.
+            with KEPT.anew():
+                found = self._found(redrive_id)
         here = self._redrives.find(redrive_id)
         if found is None:
             # Its row may be in the database to which the journal's name led before.
@@ -234,6 +238,10 @@ class RedrivePages:
             was_asked=status == 409,
             refreshes=one.owner is not None,
         )
+
+    def _found(self, redrive_id: str) -> Redrive | None:
+        with closing(redrives_of(self._settings)) as rows:
+            return rows.find(redrive_id)
 
 
 def _offers(

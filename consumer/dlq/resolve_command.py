@@ -17,7 +17,12 @@ from consumer.dlq.options import (
 from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
 from consumer.dlq.unfinished import new_owner
 from consumer.journal.records import JournalState, Row
-from consumer.journal.redrive.resolving import RESOLVED, PersonDecisions
+from consumer.journal.redrive.resolving import (
+    RESERVED_CODES,
+    RESOLVED,
+    PersonDecisions,
+    reserved_words,
+)
 from feedback import logs
 from feedback.console.commands import config_option, json_option, log_level_option, settings_of
 from feedback.console.contradictions import refuse_beside
@@ -95,7 +100,7 @@ _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 @click.option("--succeeded", is_flag=True, help="Its effect happened.")
 @click.option("--failed", is_flag=True, help="Its effect did not happen.")
 @click.option("--result", help="JSON: its client gets it, as if the handler had returned it.")
-@click.option("--code", help=f"Why it failed, in upper case. Default: {RESOLVED}.")
+@click.option("--code", help=f"Why it failed, in upper case, a word of yours. Default: {RESOLVED}.")
 @click.option("--run", type=int, help="The run that is in doubt; refused where one came since.")
 @reason_option("--because", "--reason", "because", help="How you know.")
 @by_option
@@ -178,7 +183,7 @@ def resolve_doubt(
     has happened; after it, a worker tells the client and writes the dead letter.
 
     Args:
-        code: why it failed; without one `RESOLVED`.
+        code: why it failed, none of `RESERVED_CODES`; without one `RESOLVED`.
         generation: the run that is in doubt; of a later one nothing is said.
     """
     with ExitStack() as stack:
@@ -202,10 +207,12 @@ def code_of(given: str | None) -> str | None:
     """Return a code that a person gives.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is none, or has a meaning of its own.
     """
     if given is not None and not _CODE.match(given):
         raise click.UsageError("--code: upper case letters, digits and _, like NOT_CHARGED")
+    if given in RESERVED_CODES:
+        raise click.UsageError(f"--code: {reserved_words(given)}")
     return given
 
 

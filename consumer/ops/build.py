@@ -217,6 +217,7 @@ class Build:
             ttl_s=settings.redis.ttl_s,
             resend_after_s=settings.client.resend_after_s,
             lease_s=settings.journal.lease_s,
+            on_lost=lambda: self.status_writer.forget_told(),
         )
 
     def _make_liveness(self, journal_id: str) -> Liveness:

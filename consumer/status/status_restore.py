@@ -48,6 +48,7 @@ class StatusRestore:
         ttl_s: for how long a status in a state is kept: no older ending is told again.
         resend_after_s: when the resender looks first at an open request.
         lease_s: how often to ask whether a turn has become free.
+        on_lost: called when another start, or other contents, answer; it returns at once.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class StatusRestore:
         ttl_s: Callable[[State], float],
         resend_after_s: float,
         lease_s: float,
+        on_lost: Callable[[], None],
     ) -> None:
         self._republication = republication
         self._store = store
@@ -68,6 +70,7 @@ class StatusRestore:
         self._ttl_ms: dict[State, int] = {state: int(ttl_s(state) * 1000) for state in STORED}
         self._look_after_ms = int(resend_after_s * 1000)
         self._lease_s = lease_s
+        self._on_lost = on_lost
         self._heard = ""
         self._held_told = ""
         self._served = ""
@@ -98,6 +101,8 @@ class StatusRestore:
             run_id = f"{start}.{contents}"
         if run_id == self._heard:
             return
+        if self._heard:
+            self._on_lost()
         with self._changed:
             if self._heard and self._heard.partition(".")[0] == start:
                 log.warning("redis.emptied", run_id=start)

@@ -10,7 +10,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from consumer.journal import Published, Row
 from consumer.status.availability import ServerOutage
@@ -160,9 +160,18 @@ class StatusWriter:
     def take_told(self) -> list[Published]:
         """Return the journal states that Redis has since the last call."""
         told = []
-        while self._told:
-            told.append(self._told.popleft())
+        # Another thread may forget them meanwhile.
+        with suppress(IndexError):
+            while True:
+                told.append(self._told.popleft())
         return told
+
+    def forget_told(self) -> None:
+        """Forget the states that are there for `take_told`: the Redis that has them may be gone.
+
+        Where the journal has not noted one, a sweep tells it once more. From any thread.
+        """
+        self._told.clear()
 
     def take_behind(self) -> list[str]:
         """Return the requests of which Redis knows a later run than the journal, since the last

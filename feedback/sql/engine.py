@@ -90,7 +90,7 @@ def open_engine(
     _connect_by_psycopg(engine, section, timeout_s + ANSWER_MARGIN_S if bounded else None)
     if bounded:
         _begin_with(engine, beginning(timeout_s))
-        end_stuck_sessions(engine)
+        end_stuck_sessions(engine, beginning(timeout_s))
     return engine
 
 
@@ -217,9 +217,10 @@ def beginning(timeout_s: float) -> str:
             # Claims, leases and the order of keys rely on it: a later statement sees commits made
             # since, and an update reads a row again after it has waited for its lock.
             "BEGIN ISOLATION LEVEL READ COMMITTED",
+            # First: until then a limit counts that another client of a pooler has left.
+            f"SET LOCAL statement_timeout = {limit_ms}",
             # A claim that a crash of the database forgets would be granted again.
             "SET LOCAL synchronous_commit = on",
-            f"SET LOCAL statement_timeout = {limit_ms}",
             # A worker that is paused inside a transaction must not hold its locks for ever.
             f"SET LOCAL idle_in_transaction_session_timeout = {limit_ms}",
             # Nor may a worker that is paused while it reads an answer: a server that waits to

@@ -9,7 +9,7 @@ Of each database, time limit and section `MOST_KEPT` wait at most. None is trust
 answers within `ANSWER_S` before one is taken, or another is made. One that is older than `LIFE_S`
 is not taken but replaced, so that a name which leads to another server by now is looked up again.
 It is closed when its turn comes to be taken, or with all others: where nobody has opened a session
-for `IDLE_S`. What changes anything takes none of them, see `anew`.
+for `IDLE_S`. What changes anything takes none of them (`anew`), and leaves none (`close_all`).
 """
 
 from __future__ import annotations
@@ -106,9 +106,16 @@ class KeptEngines:
 
     def close_idle(self) -> None:
         """Close all connections where no session was opened for `IDLE_S`."""
+        if monotonic_s() - self._used_at_s > IDLE_S:
+            self.close_all()
+
+    def close_all(self) -> None:
+        """Let each session from now on make a new connection; those in use are not kept.
+
+        After what changes anything: it was done where the names lead now, and is seen there alone.
+        """
         with self._lock:
-            is_idle = monotonic_s() - self._used_at_s > IDLE_S
-            engines = [*self._engines.values()] if is_idle else []
+            engines = [*self._engines.values()]
         for one in engines:
             one.dispose()
 

@@ -27,15 +27,23 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user
   AND application_name = current_setting('application_name') AND pid <> pg_backend_pid()
   AND state = 'active' AND wait_event_type = 'Client' AND wait_event = 'ClientRead'
-  AND query_start < clock_timestamp() - make_interval(secs => %s)
+  AND query_start < clock_timestamp() - make_interval(secs => {still_s})
 """
 
 
-def end_stuck_sessions(engine: Engine) -> None:
-    """Let each new connection to PostgreSQL end the stuck sessions of its application name."""
+def end_stuck_sessions(engine: Engine, begin: str) -> None:
+    """Let each new connection to PostgreSQL end the stuck sessions of its application name.
+
+    Args:
+        begin: the SQL that begins a transaction with our own limits. A pooler may give us a
+            connection on which somebody else has left a shorter one, and each try to connect would
+            end by that.
+    """
+    # Without parameters, so that all of it is one round trip.
+    look = f"{begin}; {_END.format(still_s=STILL_S)}; COMMIT"
 
     @event.listens_for(engine, "connect")
     def _end(connection: Any, record: object) -> None:
         wanted, connection.autocommit = connection.autocommit, True
-        connection.execute(_END, (STILL_S,))
+        connection.execute(look)
         connection.autocommit = wanted

@@ -241,7 +241,7 @@ def _shown(finding: Finding, row: FindingRow, told: str | None, now_ms: int) -> 
         since=when(since_ms),
         since_ms=since_ms,
         known=known_of(row, told),
-        pastes=pastes_of(finding, row.request_id),
+        pastes=pastes_of(finding, row.request_id, run=row.generation),
     )
 
 

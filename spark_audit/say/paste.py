@@ -2,7 +2,8 @@
 
 An id is anybody's text: it is quoted for the shell, stands behind `--` where a command would take
 it for an option, and is in no command where no client of ours could have sent it. A command that
-decides something lacks its reason, without which it is refused: pasting alone decides nothing.
+decides something lacks its reason, without which it is refused: pasting alone decides nothing. One
+that ends a doubt names the run that was judged: pasted later, it ends none of a run since.
 """
 
 from __future__ import annotations
@@ -32,25 +33,33 @@ class Paste:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A command without the id that ends it."""
+    """A command without the id that ends it.
+
+    Args:
+        names_run: whether the command is about one run, which it names behind its first option.
+    """
 
     words: tuple[str, ...]
     why: str
+    names_run: bool = False
 
 
-def pastes_of(finding: Finding, request_id: str) -> tuple[Paste, ...]:
+def pastes_of(finding: Finding, request_id: str, *, run: int = 0) -> tuple[Paste, ...]:
     """Return the commands for a request with a finding; none for an id that is none.
 
     >>> pastes_of(Finding.LOST, "$(rm -rf .)")
     ()
     >>> [one.command for one in pastes_of(Finding.LATE, "-n;`x`")]
     ["onceward-client status -- '-n;`x`'"]
+
+    Args:
+        run: the generation that was judged; 0 where none is known.
     """
     try:
         check_request_id(request_id)
     except InvalidMessage:
         return ()
-    return tuple(_with_id(form, request_id) for form in _OF_ONE[finding])
+    return tuple(_with_id(form, request_id, run) for form in _OF_ONE[finding])
 
 
 def pastes_for_all(finding: Finding, summary: Mapping[str, Any]) -> tuple[Paste, ...]:
@@ -61,8 +70,9 @@ def pastes_for_all(finding: Finding, summary: Mapping[str, Any]) -> tuple[Paste,
     return tuple(Paste(shlex.join(form.words), form.why) for form in forms)
 
 
-def _with_id(form: _Form, request_id: str) -> Paste:
-    return Paste(pasted(form.words, request_id), form.why)
+def _with_id(form: _Form, request_id: str, run: int) -> Paste:
+    run_words = ("--run", str(run)) if form.names_run and run else ()
+    return Paste(pasted((*form.words[:3], *run_words, *form.words[3:]), request_id), form.why)
 
 
 _STATUS = _Form(("onceward-client", "status"), "as its client sees it now")
@@ -70,10 +80,12 @@ _SHOW = _Form(("onceward-dlq", "show"), "letter, journal and status, side by sid
 _HAPPENED = _Form(
     ("onceward-dlq", "resolve", "--succeeded", "--because", ""),
     "its effect happened: say between the quotes how you know",
+    names_run=True,
 )
 _DID_NOT = _Form(
     ("onceward-dlq", "resolve", "--failed", "--because", ""),
     "its effect did not happen: say between the quotes how you know",
+    names_run=True,
 )
 _CLOSE = _Form(
     ("onceward-dlq", "discard", "--because", ""),

@@ -160,20 +160,20 @@ def _do_back(world: World, step: Step) -> None:
 
 
 def _do_empty(world: World, step: Step) -> None:
-    world.was_emptied = True
+    world.lose_statuses()
     world.redis.come_back_empty()
     world.note(None, "redis comes back empty")
 
 
 def _do_redis_back(world: World, step: Step) -> None:
-    world.was_emptied = True
+    world.lose_statuses()
     writes = 1 + step.a % (40 if step.b % 2 else 4)
     world.redis.go_back(writes)
     world.note(None, f"redis comes back as it was {writes} writes ago")
 
 
 def _do_flush(world: World, step: Step) -> None:
-    world.was_emptied = True
+    world.lose_statuses()
     world.redis.flush()
     world.note(None, "redis is told FLUSHALL")
 

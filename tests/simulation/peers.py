@@ -170,6 +170,10 @@ class Peers(Pruning):
         self._republishing = self._republishing.released(served=run_id)
         return True
 
+    def has_served(self, run_id: str) -> bool:
+        """Whether the endings were told again to this start of Redis."""
+        return run_id in self._republishing.served
+
     def endings(self) -> list[Row]:
         """Return every row that has ended."""
         return [row for row in self.rows.values() if row.state != JournalState.CLAIMED]

@@ -94,6 +94,11 @@ class RedisServer:
         """Another one after each start."""
         return f"run-{self._starts}"
 
+    @property
+    def contents(self) -> str:
+        """Another text once it has lost them; as heartbeats tell it."""
+        return f"{self.run_id}.{self._contents}"
+
     def come_back_empty(self) -> None:
         """Forget everything, in a new start."""
         self.flush()

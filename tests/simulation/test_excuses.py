@@ -16,6 +16,7 @@ from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
 from consumer.journal import JournalState, Row
 from consumer.journal.claims.forgetting import PruneMark
+from consumer.journal.losses.republish import RestoreTurn
 from consumer.journal.records import FORGOTTEN as FORGOTTEN_CODE
 from feedback.records.envelope import payload_sha256
 from feedback.status import State
@@ -462,6 +463,51 @@ def test_an_older_due_set_has_lost_those_that_came_since(world: World, was_due: 
         world.redis.deadlines["r0"] = 0
     _loses_its_place(world, is_emptied=False)
     assert world.redis.unlooked == (set() if was_due else {"r0"})
+
+
+SERVED, STANDS, OWED, STAYED, LATER = "served", "stands", "owed", "stayed", "later"
+
+
+@pytest.mark.parametrize(
+    ("facts", "counts"),
+    [
+        ({SERVED}, False),
+        (set(), True),
+        ({SERVED, STANDS}, True),
+        ({SERVED, OWED}, True),
+        ({SERVED, STAYED}, True),
+        ({SERVED, LATER}, True),
+        ({SERVED, WAITS}, True),
+    ],
+)
+def test_an_end_is_promised_unless_its_row_comes_back_told_after_redis_was_told_again(
+    world: World, facts: set[str], counts: bool
+) -> None:
+    client = world.clients[0]
+    topic = sorted(world.kafka.logs)[0][0]
+    client.plan = replace(client.plan, is_foreign=False, waits=WAITS in facts, topic=topic)
+    client._produce()
+    world.bank.charges["r0"] = 1
+    row = _write(world, "r0", topic, JournalState.SUCCEEDED)
+    told_at = None if OWED in facts else world.database.now_ms()
+    world.database.rows["r0"] = row._replace(published_at=told_at)
+    world.losses.before_commit(world.clock.true_ms)
+    if STAYED not in facts:
+        world.database.rows.pop("r0")
+    world.redis.come_back_empty()
+    world.lose_statuses()
+    if SERVED in facts:
+        served = (world.redis.contents,)
+        world.database._republishing = RestoreTurn(served=served)
+    if STANDS in facts:
+        world.redis.hashes["r0"] = {"status": "SUCCEEDED"}
+    world.database.register("w0.0", 1)
+    world.forget_commits(1)
+    assert "r0" in world.database.rows
+    if LATER in facts:
+        world.redis.come_back_empty()
+        world.lose_statuses()
+    assert _counts(world, client, "r0") is counts
 
 
 def _is_read_again_when_pruned(world: World, **end: Any) -> Row:

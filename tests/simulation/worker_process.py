@@ -128,6 +128,7 @@ class WorkerProcess(Process):
             ttl_s=SETTINGS.redis.ttl_s,
             resend_after_s=RESEND_AFTER_S,
             lease_s=LEASE_S,
+            on_lost=lambda: self.status_writer.forget_told(),
         )
 
     def _make_liveness(self, store: Any) -> Liveness:

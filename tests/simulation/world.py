@@ -272,9 +272,18 @@ class World(Calls):
 
     def forget_commits(self, commits: int) -> None:
         """Let the database forget what it has acknowledged last."""
+        before = {*self.database.rows}
         rows = self.losses.forget(commits, self.clock.true_ms)
+        if self.database.has_served(self.redis.contents):
+            back = {one.request_id for one in self.database.rows.values() if one.published_at}
+            self.losses.back_untold |= back - before - self.redis.hashes.keys()
         said = ", ".join(sorted(rows)) or "of no request"
         self.note(None, f"the database forgets its last {commits} commits: {said}")
+
+    def lose_statuses(self) -> None:
+        """Note that Redis has lost some: workers tell it again all that the journal has."""
+        self.was_emptied = True
+        self.losses.back_untold.clear()
 
     def land_late(self) -> None:
         """Carry out what was given up by those who asked for it."""

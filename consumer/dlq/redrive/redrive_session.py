@@ -310,14 +310,16 @@ def _stopped_by(error: NotAvailable, work: RedriveWork, redrive_id: str) -> str:
     if not isinstance(error, JournalMoved):
         return f"{error}; {go_on}"
     try:
-        is_known = work.find(redrive_id) is not None
+        stands = work.find(redrive_id)
     except OncewardError as away:
         return f"{error.fact}; whether the new one knows redrive {redrive_id} is not known: {away}"
-    if is_known:
-        return f"{error.fact}; {go_on}"
-    return (
-        f"{error.fact}; the new one knows no redrive {redrive_id}: look there how its letters stand"
-    )
+    if stands is None:
+        how = f"the new one knows no redrive {redrive_id}: look there how its letters stand"
+    elif stands.state == CANCELLED:
+        how = f"it is cancelled in the new one, and may stay so, or {go_on}"
+    else:
+        how = f"{go_on}; where you have cancelled it, repeat that: the new one does not know of it"
+    return f"{error.fact}; {how}"
 
 
 def _found(work: RedriveWork, redrive_id: str) -> Redrive:

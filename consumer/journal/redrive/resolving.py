@@ -35,6 +35,17 @@ from consumer.journal.redrive.redrive_rule import (
 )
 
 RESOLVED = "RESOLVED"
+# Codes by which the product itself, and readers of letters and rows, know how a request has ended
+# (docs: Statuses). With one of them a person's word would be taken for a refusal, or a loss.
+RESERVED_CODES = frozenset(
+    {
+        *("CHILD_DIED", "CLAIM_LOST", "CRASH_LOOP", "DEADLINE_OVER", "END_LOST", "EXPIRED"),
+        *("FORGOTTEN", "HANDLER_ERROR", "INVALID_MESSAGE", "JOURNAL_UNAVAILABLE", "NOT_APPLICABLE"),
+        *("NO_HANDLER", "PAYLOAD_GONE", "PAYLOAD_MISMATCH", "QUERY_UNKNOWN", "REJECTED"),
+        *("RESULT_NOT_JSON", "RESULT_REFUSED", "RESULT_TOO_LARGE", "TIMEOUT", "TOPIC_PAUSED"),
+        "WORKER_DIED",
+    }
+)
 
 
 class PersonDecisions(ActingJournal):
@@ -56,12 +67,15 @@ class PersonDecisions(ActingJournal):
         The run whose end is not known stays in the history, as it stood.
 
         Args:
-            code: why it failed; of a success mostly None.
+            code: why it failed, none of `RESERVED_CODES`; of a success mostly None.
             generation: of the run whose doubt is meant; None: whichever it is.
 
         Raises:
             DataRefused: the database does not take the result.
+            ValueError: the code is a reserved one.
         """
+        if code in RESERVED_CODES:
+            raise ValueError(reserved_words(code))
         given = {
             "to_state": (JournalState.SUCCEEDED if has_succeeded else JournalState.FAILED).value,
             "to_code": code,
@@ -214,6 +228,14 @@ def _refusal_beside(
         return None
     is_on_its_way = row.resend and now < row.deadline_at
     return Redrivable.ON_ITS_WAY if is_on_its_way else Redrivable.OURS_OPEN
+
+
+def reserved_words(code: str) -> str:
+    """Return why a person may not give a reserved code."""
+    return (
+        f"{code} has a meaning of its own (docs: Statuses): choose another one, like NOT_CHARGED;"
+        f" reserved are {', '.join(sorted(RESERVED_CODES))}"
+    )
 
 
 @lru_cache

@@ -35,6 +35,8 @@ def test_of_two_who_end_a_doubt_one_does_and_the_other_is_told(
     wrong = ({"last": "xxxx"}, {"because": "  "}, {"happened": "maybe"}, {"result": "1"})
     for change in (*wrong, {"code": "lower"}, {"happened": "yes", "result": "{"}):
         assert olga.send("/act/resolve", page=page, **form | change).status_code == 400, change
+    taken = olga.send("/act/resolve", page=page, **form | {"code": "INVALID_MESSAGE"})
+    assert (taken.status_code, "reserved are CHILD_DIED" in taken.text) == (400, True)
     # A page that was open while the request was sent back, and its new run ended in doubt as well.
     old = olga.send("/act/resolve", page=page, **form | {"generation": f"{int(run) - 1}"})
     assert old.status_code == 409 and "another doubt" in old.text

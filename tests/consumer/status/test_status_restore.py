@@ -39,6 +39,7 @@ class Group:
     ends: ExitStack
     server: FakeServer = field(default_factory=FakeServer)
     backlog: int = 0
+    losses: list[str] = field(default_factory=list)
 
     @property
     def store(self) -> StatusStore:
@@ -58,6 +59,7 @@ class Group:
             ttl_s=RedisSection().ttl_s,
             resend_after_s=30.0,
             lease_s=0.2,
+            on_lost=lambda: self.losses.append(worker_id),
         )
         made.start()
         self.ends.callback(made.stop, LIMIT_S)
@@ -103,6 +105,14 @@ def told(caplog: pytest.LogCaptureFixture) -> Told:
         ]
 
     return counts
+
+
+def test_a_worker_hears_once_that_another_redis_answers(crowd: Group) -> None:
+    first = crowd.worker("first")
+    for run_id in ("a.1", "a.1", "a.2", "a.2", ".2", "b.2"):
+        first.redis_is(run_id)
+    # Emptied, then another start; what it has told to the first one ever is what it tells to.
+    assert crowd.losses == ["first", "first"]
 
 
 def test_endings_are_told_again_by_one_worker_and_once(

@@ -145,6 +145,19 @@ def test_what_was_told_is_handed_out_once_and_only_what_the_journal_notes(
     assert status_writer.take_told() == []
 
 
+def test_what_a_redis_that_is_gone_was_told_is_not_for_the_journal_to_note(
+    status_writer: StatusWriter, store: StatusStore
+) -> None:
+    status_writer.start()
+    status_writer.tell([succeeded("a")])
+    assert status_writer.flush(LIMIT_S)
+    status_writer.forget_told()
+    assert status_writer.take_told() == []
+    status_writer.tell([succeeded("b")])
+    assert status_writer.flush(LIMIT_S)
+    assert status_writer.take_told() == [Published("b", 1, "SUCCEEDED")]
+
+
 def test_while_redis_is_away_nothing_counts_as_told_and_afterwards_all_is(
     status_writer: StatusWriter, store: StatusStore, server: FakeServer
 ) -> None:

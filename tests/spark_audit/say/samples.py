@@ -20,7 +20,8 @@ HOUR_MS = 3_600_000
 JUDGED_SCHEMA = ", ".join(
     (
         "request_id string, topic string, partition int, offset long, first_at long",
-        "state string, code string, attempt long, records int, runs int, effect_runs int",
+        "state string, code string, attempt long, generation long",
+        "records int, runs int, effect_runs int",
         "owner string, claimed_at long, finished_at long, deadline_at long, latency_ms long",
         "dead_letters int, reason string, payload_sha256 string",
         "is_pending boolean, is_in_flight boolean, can_resend boolean, resend_needed boolean",
@@ -45,6 +46,7 @@ def judged_request(request_id: str = "r", *found: Finding, **more: Any) -> dict[
         "state": "SUCCEEDED",
         "code": None,
         "attempt": 1,
+        "generation": 1,
         "records": 1,
         "runs": 1,
         "effect_runs": 1,

@@ -177,6 +177,16 @@ def test_a_request_opens_on_what_journal_redis_and_kafka_know_of_it() -> None:
     assert "Since 2026-11-20 00:00:00" in request.words
 
 
+def test_the_commands_of_a_doubt_name_the_run_that_was_judged() -> None:
+    row = found_request("a", Finding.IN_DOUBT, state="IN_DOUBT", generation=4)
+    page = _page(summary({Finding.IN_DOUBT: 1}), {Finding.IN_DOUBT: [row]})
+    commands = [one.text for one in page.one("li", "request").all("code")]
+    resolves = [one for one in commands if " resolve " in one]
+    assert resolves == [
+        f"onceward-dlq resolve {how} --run 4 --because '' a" for how in ("--succeeded", "--failed")
+    ]
+
+
 def test_what_nobody_asked_redis_for_is_said_to_be_so() -> None:
     page = _page(summary({Finding.LATE: 1}), {Finding.LATE: [found_request("a")]})
     assert "Told not asked" in page.one("li", "request").words

@@ -65,7 +65,7 @@ def _ids(params: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("request_id", HOSTILE)
 def test_a_shell_hands_the_id_over_as_it_is(request_id: str) -> None:
-    for one in pastes_of(Finding.IN_DOUBT, request_id):
+    for one in pastes_of(Finding.IN_DOUBT, request_id, run=1):
         given = _in_a_shell(one.command)
         assert given[-1] == request_id
         assert given == shlex.split(one.command)[1:]
@@ -104,6 +104,19 @@ def test_what_decides_something_is_refused_before_somebody_says_why() -> None:
     for command in deciding:
         with pytest.raises(click.BadParameter, match="say it in a few words"):
             _parsed(command)
+
+
+def test_what_ends_a_doubt_names_the_run_that_was_judged() -> None:
+    pastes = pastes_of(Finding.IN_DOUBT, "order-7", run=3)
+    resolves = [one.command for one in pastes if " resolve " in one.command]
+    assert len(resolves) == 2
+    for command in resolves:
+        given_reason = command.replace("--because ''", "--because 'the list of the bank'")
+        params = _parsed(given_reason)
+        assert (params["run"], params["request_id"]) == (3, "order-7")
+    # A row that an audit did not see has no run.
+    without = [one.command for one in pastes_of(Finding.IN_DOUBT, "order-7")]
+    assert not any("--run" in command for command in without)
 
 
 def test_the_commands_for_all_are_known_as_well(

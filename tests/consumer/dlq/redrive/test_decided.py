@@ -92,6 +92,7 @@ def test_with_redis_away_a_worker_tells_it_later(make_scene: MakeScene) -> None:
         ("resolve", "a", "--failed", "--reason", " "),
         ("discard", "a", "--because", ""),
         ("resolve", "a", "--failed", "--code", "no code", "--reason", "x"),
+        ("resolve", "a", "--failed", "--code", "INVALID_MESSAGE", "--reason", "x"),
         ("resolve", "a", "--succeeded", "--result", "NaN", "--reason", "x"),
         ("discard", "a"),
         ("discard", "--because", "x"),

@@ -11,8 +11,9 @@ from consumer.journal import DataRefused, FinishKind, Journal, JournalState, Ver
 from consumer.journal.actions import Action
 from consumer.journal.owed_rows import DeadLetterRows
 from consumer.journal.redrive.redrive_rule import DiscardVerdict, Redrivable, RedriveCandidate
-from consumer.journal.redrive.resolving import PersonDecisions
+from consumer.journal.redrive.resolving import RESERVED_CODES, RESOLVED, PersonDecisions
 from consumer.journal.waiting import OwedCursor
+from docs.generators.statuses import all_codes
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import SHA, claim, finish, kinds, new_id
 
@@ -109,6 +110,25 @@ def test_nothing_but_a_doubt_can_be_resolved(
     assert not decide(decisions, "nobody")
     assert database.query("SELECT * FROM onceward_request") == before
     assert not database.query("SELECT * FROM onceward_run")
+    assert not database.query("SELECT * FROM onceward_action")
+
+
+def test_the_reserved_codes_are_those_of_the_product() -> None:
+    assert all_codes() == RESERVED_CODES
+    assert RESOLVED not in RESERVED_CODES
+
+
+@pytest.mark.parametrize("code", ["INVALID_MESSAGE", "PAYLOAD_MISMATCH", "END_LOST"])
+def test_a_code_that_has_a_meaning_of_its_own_is_no_word_of_a_person(
+    journal: Journal, decisions: PersonDecisions, database: Database, code: str
+) -> None:
+    name = doubt(journal)
+    with pytest.raises(ValueError, match=f"{code} has a meaning .* reserved are CHILD_DIED, "):
+        decisions.resolve(
+            name, has_succeeded=False, result=None, code=code, reason="no such", by="zoe"
+        )
+    (row,) = journal.rows([name])
+    assert row.state == JournalState.IN_DOUBT
     assert not database.query("SELECT * FROM onceward_action")
 
 
