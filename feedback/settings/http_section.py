@@ -9,9 +9,10 @@ from pydantic_settings import NoDecode
 
 from feedback.settings.sections import Names, Seconds, Section, split
 
+# Without `\d` and `\w`: pydantic's patterns keep a megabyte of all digits and letters of Unicode.
 # As Kafka takes them.
 TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
-Rate = Annotated[str, Field(pattern=r"^[1-9]\d{0,8}/(second|minute|hour)$")]
+Rate = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8}/(second|minute|hour)$")]
 
 
 class HttpTopic(Section):
@@ -19,7 +20,7 @@ class HttpTopic(Section):
 
     key: Literal["required", "optional"] = "required"
     schema_file: str = Field("", alias="schema")
-    model: str = Field("", pattern=r"^([\w.]+:\w+)?$")
+    model: str = Field("", pattern=r"^([^\s:]+:[^\s:]+)?$")
     content_types: Names = ("application/json",)
 
 
