@@ -18,8 +18,9 @@ from consumer.console.redrives import BackgroundRedrives, RedriveThread
 from consumer.dlq.discard_command import discard_letters
 from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.redrive_session import resume
-from consumer.journal.redrive.redrive_row import DONE, RUNNING
-from consumer.journal.tables import request
+from consumer.dlq.unfinished import SILENT_MS
+from consumer.journal.redrive.redrive_row import CANCELLED, DONE, RUNNING
+from consumer.journal.tables import redrive, request
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
 from tests.consumer.console.conftest import Open, PlantLetters
@@ -391,6 +392,31 @@ def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: 
     nowhere = {"redrive_id": "nowhere", "because": "x", "process": ""}
     assert olga.send("/act/cancel_redrive", **nowhere).status_code == 409
     assert olga.http.get("/redrives/nowhere").status_code == 404
+
+
+def test_a_redrive_whose_process_was_killed_is_cancelled(planted: Planted, olga: Browser) -> None:
+    seen = previewed(olga.http.get("/choose/redrive?all=yes").text)
+    redrive_id = redrive_of(olga.send("/act/redrive", preview=seen, because=BECAUSE, rate="0.1"))
+    page, because = f"/redrives/{redrive_id}", {"because": "enough"}
+    pause = olga.form("pause_redrive", page)
+    assert olga.send("/act/pause_redrive", **pause | because).status_code == 303
+    ended(planted, redrive_id)
+    engine = create_engine(planted.settings.journal.url, poolclass=NullPool)
+
+    def leave_to(owner: str) -> None:
+        rows = update(redrive).where(redrive.c.redrive_id == redrive_id)
+        with engine.begin() as connection:
+            connection.execute(rows.values(owner=owner, updated_at=epoch_ms() - 2 * SILENT_MS))
+
+    leave_to("elsewhere-1-killed")
+    assert "stopped" in olga.http.get(page).text
+    cancel = olga.form("cancel_redrive", page)
+    leave_to("elsewhere-2-goes-on")
+    late = olga.send("/act/cancel_redrive", **cancel | because)
+    assert late.status_code == 409 and "somebody has gone on with" in late.text
+    again = olga.form("cancel_redrive", page)
+    assert olga.send("/act/cancel_redrive", **again | because).status_code == 303
+    assert planted.redrive().state == CANCELLED
 
 
 def test_a_redrive_whose_row_is_in_the_former_database_says_why_it_stopped(
