@@ -97,8 +97,9 @@ MOST_READ = 200_000
 REACH_MS = 7 * 86_400_000
 # Failures that lie close to each other are looked at together.
 MOST_STRETCHES = 50
-# Of so many failures at once it is read whether they are discarded.
+# Of so many failures at once it is read whether they are discarded, and of so many at most.
 JUDGED_AT_ONCE = 500
+MOST_JUDGED = 5000
 
 
 class FailedOnce(NamedTuple):
@@ -169,7 +170,7 @@ class _Naming:
 
     def wants(self, later: _LaterRequest) -> bool:
         """Whether a failure before it may want its name."""
-        left = self._left.get((later.topic, later.key))
+        left = self._left.get((later.topic, later.key), [])
         return bool(left) and left[0].since <= later.began_at
 
     def add(self, later: _LaterRequest) -> None:
@@ -196,6 +197,7 @@ class _Found:
     def __init__(self, failures: Sequence[FailedOnce]) -> None:
         self.keys = sorted({one.key for one in failures})
         self.succeeded, self.undecided, self.failed = (_Naming(failures) for _ in range(3))
+        self.judged = 0
 
     def kind_of(self, later: _LaterRequest) -> _Naming:
         """Return the names of its kind."""
@@ -206,6 +208,7 @@ class _Found:
 
     def so_far(self, *, is_whole: bool) -> SucceededLater:
         """Return what was found."""
+        is_whole = is_whole and self.judged < MOST_JUDGED
         named = self.succeeded.named, is_whole, self.undecided.named, self.failed.named
         return SucceededLater(*named)
 
@@ -228,8 +231,8 @@ class LaterSuccesses(GroupJournal):
         up to `REACH_MS` behind the failure, the newest failures first.
 
         Not found: a request with a longer deadline, one without its key, one on another topic, one
-        of another group, one that was pruned, and whatever lies behind `most_read` rows, which
-        `is_whole` tells.
+        of another group, one that was pruned, and whatever lies behind `most_read` rows, or behind
+        `MOST_JUDGED` failures, which `is_whole` tells.
 
         Args:
             most_read: rows of the journal.
@@ -260,7 +263,8 @@ class LaterSuccesses(GroupJournal):
                     found.kind_of(one).add(one)
             failed = (one for one in later if found.kind_of(one) is found.failed)
             wanted = filter(found.failed.wants, failed)
-            while judged := list(islice(wanted, JUDGED_AT_ONCE)):
+            while found.judged < MOST_JUDGED and (judged := list(islice(wanted, JUDGED_AT_ONCE))):
+                found.judged += len(judged)
                 for one in self._open_ones(connection, judged):
                     found.failed.add(one)
         return span.until

@@ -98,7 +98,11 @@ def decided(database: Database, group: str, name: str, *, is_undone: bool = Fals
 
 
 def test_a_later_failure_that_is_open_may_be_sent_back_too(
-    journal: Journal, later: LaterSuccesses, database: Database, group: str
+    journal: Journal,
+    later: LaterSuccesses,
+    database: Database,
+    group: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     failed, discarded, undone, refused = (ended(journal, JournalState.FAILED) for _ in range(4))
     decided(database, group, discarded)
@@ -111,6 +115,9 @@ def test_a_later_failure_that_is_open_may_be_sent_back_too(
     # Of two that are sent back together, the earlier one names the later one.
     assert found.failed == {failed: [undone, refused], undone: [refused]}
     assert later.of([refused]) == ({}, True, {}, {})
+    monkeypatch.setattr("consumer.journal.redrive.later_successes.JUDGED_AT_ONCE", 1)
+    monkeypatch.setattr("consumer.journal.redrive.later_successes.MOST_JUDGED", 2)
+    assert later.of([failed]) == ({}, False, {}, {failed: [undone]})
 
 
 def test_a_failure_on_its_way_is_undecided_also_where_it_was_the_earlier_one(
