@@ -16,11 +16,11 @@ _PLAIN = re.compile(r"\.*[A-Za-z0-9_~:-][A-Za-z0-9_~:.-]*")
 def request_address(request_id: str, query: str = "") -> str:
     """Return the address of a request's page.
 
-    An id may hold what a browser or a proxy takes for a part of a path, and goes another way by: it
-    would lead to the page of another request.
+    An id may have parts that a browser or a proxy takes for steps in a path: it would lead to the
+    page of another request.
 
     Args:
-        query: what is asked besides, as an address has it.
+        query: further fields, as an address has them.
 
     >>> request_address("0198f0c0", "letters=yes"), request_address("x/../0198f0c0", "letters=yes")
     ('/requests/0198f0c0?letters=yes', '/request?id=x%2F..%2F0198f0c0&letters=yes')
