@@ -1,7 +1,8 @@
 """The engine that is built on confluent-kafka, with librdkafka in it; its synchronous API.
 
-- `engine` is the whole of it, for the port. What it has not, kafka-python's engine has.
-- `partition_reader` reads without a group; `administrator` asks about topics.
+- `engine` is the whole of it, for the port. What it has not, kafka-python's engine has: all that
+  reads without a group, for one.
+- `administrator` asks about topics.
 - `producer` writes a worker's own records. `producer_limits` are sizes and times of all producers.
 - `sender` sends single records for clients. A send gives a `pending_record`; `send_ends` says what
   librdkafka's word about it means.
@@ -36,5 +37,7 @@ Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a 
 - A broker reads nothing else from a connection on which a fetch waits: for up to 0.5 s.
 - A partition's end is an event, with the offset behind marks of transactions.
 - Its administrator's requests to a group's coordinator abort the process: see `administrator`.
+- Where it finds null bytes behind a batch whose checksum is wrong, it ends the process
+  (`rd_slice_narrow_copy`), which nobody can mend from without: so nothing but members reads by it.
 - It is not safe to use after a fork: clients are made in processes that do not fork.
 """
