@@ -37,7 +37,10 @@ Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a 
 - A broker reads nothing else from a connection on which a fetch waits: for up to 0.5 s.
 - A partition's end is an event, with the offset behind marks of transactions.
 - Its administrator's requests to a group's coordinator abort the process: see `administrator`.
-- Where it finds null bytes behind a batch whose checksum is wrong, it ends the process
+- Behind a batch whose checksum is wrong it reads on at a wrong byte (`rd_kafka_buf_skip_to` in
+  `rd_kafka_msgset_reader_v2`), and takes records for batches. None is handed out: each has a
+  checksum. But it goes to an offset of their bytes, and from there to the log's beginning, also
+  where it was sought before the broker answered. Null bytes end the process
   (`rd_slice_narrow_copy`), which nobody can mend from without: so nothing but members reads by it.
 - It is not safe to use after a fork: clients are made in processes that do not fork.
 """

@@ -82,7 +82,7 @@ class MemberPlaces:
 
     def assign_again(self, unread: Collection[Partition]) -> bool:
         """Assign these again, and those that could not begin; return whether there were any."""
-        begun_anew = self._unbegun.union(unread, self._unassigned)
+        begun_anew = (self._unbegun - self.paused).union(unread, self._unassigned)
         if not begun_anew:
             return False
         wanted: Collection[Partition] = begun_anew if self._is_cooperative else self.assigned
@@ -97,8 +97,9 @@ class MemberPlaces:
                 self._consumer.assign(again)
             self._kept.drop(wanted)
             self._consumer.pause([TopicPartition(*one) for one in self._resting])
-        # Not before: until then nothing of them is handed out.
-        self._unbegun.clear()
+        # Not before: until then nothing of them is handed out. Those that are paused begin anew
+        # behind their pause, also where all are assigned again: see `seek_again`.
+        self._unbegun -= {*wanted} - self.paused
         return True
 
     def _still_there(self, places: Collection[Any]) -> list[Any]:
@@ -180,8 +181,14 @@ class MemberPlaces:
         self.seek_again()
 
     def seek_again(self) -> None:
-        """Seek where that was not possible yet: a partition that is new is not being read."""
+        """Seek where that was not possible yet: a partition that is new is not being read.
+
+        One that is paused is sought when it is read again: behind a corrupt batch librdkafka goes
+        to the log's beginning when a broker answers, also where it was sought before that.
+        """
         for one, offset in list(self._seeks.items()):
+            if one in self.paused:
+                continue
             try:
                 self._consumer.seek(TopicPartition(*one, offset))
             except KafkaException as error:

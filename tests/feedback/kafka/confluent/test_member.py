@@ -15,7 +15,8 @@ from feedback.kafka.confluent import kept_messages, topic_counts
 from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent.member import ConfluentMember
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
-from feedback.kafka.member import PartitionOwner
+from feedback.kafka.member import ANSWER_S, PartitionOwner
+from feedback.kafka.partition_quarantine import RETRY_S
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -152,6 +153,59 @@ def test_nothing_behind_a_corrupt_batch_is_handed_out_until_that_can_be_read(
     assert scene.polled() == [one.offset() for one in whole[len(before) :]]
     # Else librdkafka would not look.
     assert scene.consumer.properties["check.crcs"] is True
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_behind_a_corrupt_batch_its_place_is_sought_when_the_pause_of_its_owner_ends(
+    scene: Scene, before: int
+) -> None:
+    corrupt = FakeMessage(10 + before, error=KafkaError(KafkaError._BAD_MSG))
+    scene.consumer.logs[PLACE] = [*log(count=before), corrupt]
+    assert scene.polled(2) == [*range(10, 10 + before)]
+    with pytest.raises(PartitionsFailed):
+        scene.member.poll(0, max_records=MOST)
+        scene.member.poll(0, max_records=MOST)
+    scene.member.pause([PLACE])
+    scene.consumer.logs[PLACE] = log()
+    # Till then librdkafka goes to a place of its own making, behind a seek as well.
+    before_it = len(scene.consumer.sought)
+    assert scene.polled(3) == []
+    assert len(scene.consumer.sought) == before_it
+    scene.member.resume([PLACE])
+    assert scene.polled(2) == [*range(10 + before, 15)]
+    assert len(scene.consumer.sought) == before_it + 1
+
+
+@pytest.mark.parametrize("assigned_again", ["a neighbour", "one that is unread"])
+def test_one_that_failed_at_its_first_batch_begins_anew_after_its_own_pause(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, assigned_again: str
+) -> None:
+    other = (TOPIC, 1)
+    scene.consumer.give(PLACE, other)
+    assert scene.polled(2) == []
+    scene.consumer.committed_at = 10
+    for place in (PLACE, other):
+        bad = FakeMessage(10, place, error=KafkaError(KafkaError._BAD_MSG))
+        scene.consumer.events.append(bad)
+        with pytest.raises(PartitionsFailed):
+            scene.member.poll(0, max_records=MOST)
+        scene.member.pause([place])
+    # The pause of one ends first.
+    if assigned_again == "a neighbour":
+        scene.member.resume([PLACE])
+    else:
+        monkeypatch.setattr(member_module, "UNREAD_S", -1.0)
+        scene.member._standing._idle_since[PLACE] = 0.0
+    assert scene.polled() == []
+    # Where librdkafka goes meanwhile, by a place that it took from the bytes of the batch.
+    scene.consumer.logs[other] = [FakeMessage(at, other) for at in range(12)]
+    scene.consumer.at[other] = 0
+    scene.member.resume([other])
+    assert scene.polled(2) == [10, 11]
+
+
+def test_that_pause_is_longer_than_a_broker_may_take_for_an_answer() -> None:
+    assert RETRY_S > ANSWER_S
 
 
 @pytest.mark.parametrize("call", ["poll", "consume"])

@@ -17,12 +17,24 @@ from tests.feedback.kafka.engines.corrupt_log import (
     WHERE,
     CorruptLog,
     cases,
+    read_past,
 )
 from tests.feedback.kafka.engines.members import LIMIT_S
 from tests.stack.restartable import Restartable
 
 # Longer than an answer takes.
 SHORT_S = 2.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "where"),
+    cases(TOLD, ("plain", "bytes", "first"), ("transactions", "bytes", "last")),
+)
+def test_a_member_names_it_and_goes_on_there_once_it_can_be_read(
+    mortal_broker: Restartable, mortal_settings: KafkaSection, kind: str, how: str, where: str
+) -> None:
+    log = CorruptLog(mortal_broker, f"topic-{mortal_settings.group}", kind)
+    read_past(log, mortal_settings, how, where)
 
 
 # With either client kafka-python reads without a group.
