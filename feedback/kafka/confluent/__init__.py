@@ -12,6 +12,7 @@
   topics of which few bytes are under way at once, each a `bounded_topic`.
 - `member` is a member of a group, `places` its partitions, `committing` its commits; `standing` is
   what librdkafka says of its group and brokers.
+- `silent_partitions` are those of them of which nothing comes though there is more.
 - `kept_messages` are those that librdkafka has given and nobody has polled.
 - `former_member` removes from the group the member that librdkafka has forgotten to be.
 - `topic_counts` asks how many partitions topics have, beside the polls, by a client of its own.
@@ -42,5 +43,6 @@ Facts it depends on (confluent-kafka 2.16.1, librdkafka 2.16.0), each seen on a 
   checksum. But it goes to an offset of their bytes, and from there to the log's beginning, also
   where it was sought before the broker answered. Null bytes end the process
   (`rd_slice_narrow_copy`), which nobody can mend from without: so nothing but members reads by it.
+- Of a batch whose length is corrupt it says nothing, and fetches it again for ever.
 - It is not safe to use after a fork: clients are made in processes that do not fork.
 """

@@ -11,6 +11,7 @@ from feedback.kafka.confluent.anew import RecordsAnew
 from feedback.kafka.confluent.connection import require_known
 from feedback.kafka.confluent.member import ConfluentMember
 from feedback.kafka.confluent.producer import ConfluentProducer
+from feedback.kafka.confluent.silent_partitions import PLAN, SilentPartitions
 from feedback.kafka.engine import Engine
 from feedback.kafka.member import ANSWER_S, GroupMember, PartitionOwner
 from feedback.kafka.partition_reader import PartitionReader, ReadingPlan
@@ -26,8 +27,9 @@ def confluent(rest: Engine) -> Engine:
 
     def member(settings: KafkaSection, topics: Sequence[str], owner: PartitionOwner) -> GroupMember:
         anew = RecordsAnew(rest, settings)
+        silent = SilentPartitions(partial(rest.reader, settings, PLAN))
         connect = partial(rest.administrator, settings, ANSWER_S)
-        return ConfluentMember(settings, topics, owner, anew, connect)
+        return ConfluentMember(settings, topics, owner, anew, silent, connect)
 
     def reader(settings: KafkaSection, plan: ReadingPlan) -> PartitionReader:
         # Its user is told the same of a setting by each command.

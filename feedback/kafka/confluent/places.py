@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, TopicPart
 
 from feedback.kafka.confluent.faults import READ, fault_from, faults
 from feedback.kafka.confluent.kept_messages import KeptMessages
+from feedback.kafka.confluent.silent_partitions import Unread
 from feedback.kafka.values import Partition
 from feedback.settings.settings import KafkaSection
 
@@ -145,6 +146,19 @@ class MemberPlaces:
                 self._unbegun.add(one)
             elif one not in self._seeks:
                 self._seeks[one] = self._next[one]
+
+    def unread(self, fetched: Mapping[Partition, Unread]) -> dict[Partition, Unread]:
+        """Return the partitions that have more than was handed out.
+
+        Args:
+            fetched: from where partitions are fetched, and their ends.
+        """
+        found = {}
+        for one in self.assigned.intersection(fetched):
+            offset = self._next.get(one, fetched[one].offset)
+            if 0 <= offset < fetched[one].end:
+                found[one] = fetched[one]._replace(offset=offset)
+        return found
 
     def _is_to_go_back(self, place: Partition) -> bool:
         return place in self._seeks or place in self._unbegun

@@ -11,9 +11,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from feedback.errors import SecurityFault, SecurityKind
-from feedback.kafka.confluent import kept_messages, topic_counts
+from feedback.kafka.confluent import kept_messages, silent_partitions, topic_counts
 from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent.member import ConfluentMember
+from feedback.kafka.confluent.silent_partitions import SilentPartitions, Unread
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
 from feedback.kafka.member import ANSWER_S, PartitionOwner
 from feedback.kafka.partition_quarantine import RETRY_S
@@ -29,6 +30,7 @@ from tests.feedback.kafka.confluent.librdkafka import (
     FakeConsumer,
     FakeMessage,
 )
+from tests.feedback.kafka.confluent.other_reader import OtherReader
 
 MOST = 500
 
@@ -41,6 +43,7 @@ class Scene(NamedTuple):
     anew: FakeAnew
     owner: FakeOwner
     admin: FakeAdministrator
+    other: OtherReader
 
     def polled(self, times: int = 1) -> list[int]:
         """Return the offsets of the records of so many polls; faults are passed over."""
@@ -83,11 +86,12 @@ def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     settings = KafkaSection.model_validate({"assignor": request.param})
     anew, owner = FakeAnew(), FakeOwner()
     heard = PartitionOwner(owner.take, owner.give_up, lambda *_: None)
-    admin = FakeAdministrator()
-    member = ConfluentMember(settings, [TOPIC], heard, anew, lambda: admin)  # type: ignore
+    admin, other = FakeAdministrator(), OtherReader()
+    silent = SilentPartitions(lambda: other)  # type: ignore
+    member = ConfluentMember(settings, [TOPIC], heard, anew, silent, lambda: admin)  # type: ignore
     consumer: Any = member._consumer
     consumer.give(PLACE)
-    yield Scene(member, consumer, anew, owner, admin)
+    yield Scene(member, consumer, anew, owner, admin, other)
     member.close()
 
 
@@ -206,6 +210,50 @@ def test_one_that_failed_at_its_first_batch_begins_anew_after_its_own_pause(
 
 def test_that_pause_is_longer_than_a_broker_may_take_for_an_answer() -> None:
     assert RETRY_S > ANSWER_S
+
+
+def stands_still(scene: Scene, *, times: int = 1) -> list[str]:
+    """Let so many statistics say that there is more of both partitions; return what was raised."""
+    raised = []
+    for _ in range(times):
+        scene.member._standing._offsets = {PLACE: Unread(10, 20), (TOPIC, 1): Unread(5, 5)}
+        try:
+            assert scene.member.poll(0, max_records=MOST) == []
+        except PartitionsFailed as error:
+            assert error.partitions == {PLACE}
+            raised.append(str(error))
+    return raised
+
+
+def test_a_silent_partition_is_named_when_it_is_to_be_read(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silent_partitions, "monotonic_s", lambda: scene.other.now_s)
+    scene.consumer.give(PLACE, (TOPIC, 1))
+    scene.consumer.committed_at = 10
+    scene.consumer.logs[PLACE] = log()
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
+    assert stands_still(scene, times=2) == []
+    scene.other.now_s += silent_partitions.LONG_S
+    scene.other.ends[PLACE] = 20
+    (said,) = eventually(lambda: stands_still(scene), timeout_s=10)
+    assert "no record of t-0 from 15 on" in said
+    scene.member.pause([PLACE])
+    assert stands_still(scene, times=2) == []
+    scene.member.resume([PLACE])
+    assert stands_still(scene) == [said]
+    scene.consumer.logs[PLACE] = log(count=6)
+    assert scene.polled() == [15]
+    assert stands_still(scene) == []
+
+
+def test_of_a_partition_that_went_nothing_is_unread(scene: Scene) -> None:
+    assert scene.polled() == []
+    fetched = {PLACE: Unread(10, 20), (TOPIC, 1): Unread(20, 20)}
+    assert scene.member._places.unread(fetched) == {PLACE: Unread(10, 20)}
+    scene.consumer.take_away(PLACE)
+    assert scene.polled() == []
+    assert scene.member._places.unread(fetched) == {}
 
 
 @pytest.mark.parametrize("call", ["poll", "consume"])
