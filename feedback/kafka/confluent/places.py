@@ -189,10 +189,12 @@ class MemberPlaces:
             self._resting -= {*partitions}
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
-        """Read on from these offsets, where the partitions are assigned."""
+        """Read on from these offsets, where the partitions are assigned.
+
+        The next poll seeks, behind its word on partitions that failed: one of them is paused first.
+        """
         for one in self.assigned.intersection(offsets):
             self.go_back_to(one, offsets[one])
-        self.seek_again()
 
     def seek_again(self) -> None:
         """Seek where that was not possible yet: a partition that is new is not being read.

@@ -17,6 +17,9 @@ from feedback.clock import monotonic_s
 from feedback.kafka.errors import KafkaFault, OffsetGone
 from feedback.kafka.partition_reader import PartitionReader, ReadingPlan
 from feedback.kafka.values import Partition
+from feedback.logs import EventLog
+
+log = EventLog("onceward.kafka")
 
 # A partition is asked about when nothing has come of it for so long, and then as often.
 LONG_S = 12.0
@@ -67,8 +70,8 @@ class SilentPartitions:
         """
         now_s = monotonic_s()
         if self._asked is not None and self._asked.done():
-            self._hear(self._asked.result(), now_s)
-            self._asked = None
+            asked, self._asked = self._asked, None
+            self._hear(asked, now_s)
         ends = {(place, one.offset): one.end for place, one in unread.items()}
         self._since = {one: self._since.get(one, now_s) for one in ends}
         self._silent &= ends.keys()
@@ -78,8 +81,13 @@ class SilentPartitions:
             self._asked = self._thread.submit(self._ask, {one: ends[one] for one in doubtful})
         return [place for place, _ in self._silent if place in wanted]
 
-    def _hear(self, answers: Mapping[_Standstill, bool], now_s: float) -> None:
+    def _hear(self, asked: Future[dict[_Standstill, bool]], now_s: float) -> None:
         self._due_s = now_s + AGAIN_S
+        if (error := asked.exception()) is not None:
+            # A fault of the other library: it must not end a worker that reads by librdkafka.
+            log.warning("partition.not_asked", reason=f"{type(error).__name__}: {error}")
+            return
+        answers = asked.result()
         self._since |= dict.fromkeys(answers, now_s)
         self._silent -= answers.keys()
         self._silent |= {one for one, is_silent in answers.items() if is_silent}

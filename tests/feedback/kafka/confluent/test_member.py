@@ -166,6 +166,10 @@ def test_behind_a_corrupt_batch_its_place_is_sought_when_the_pause_of_its_owner_
     corrupt = FakeMessage(10 + before, error=KafkaError(KafkaError._BAD_MSG))
     scene.consumer.logs[PLACE] = [*log(count=before), corrupt]
     assert scene.polled(2) == [*range(10, 10 + before)]
+    # A reader may seek others, or none, before it hears of the failure.
+    before_it = len(scene.consumer.sought)
+    scene.member.seek({})
+    assert len(scene.consumer.sought) == before_it
     with pytest.raises(PartitionsFailed):
         scene.member.poll(0, max_records=MOST)
         scene.member.poll(0, max_records=MOST)

@@ -34,7 +34,10 @@ class AtOnce:
     def submit(self, call: Callable[..., Any], *given: Any) -> Future[Any]:
         """Do it."""
         done: Future[Any] = Future()
-        done.set_result(call(*given))
+        try:
+            done.set_result(call(*given))
+        except RuntimeError as error:
+            done.set_exception(error)
         return done
 
     def shutdown(self) -> None:
@@ -139,6 +142,20 @@ def test_without_an_answer_nothing_is_known(scene: Scene, monkeypatch: pytest.Mo
         patch.setattr(scene.silent, "_connect", away)
         assert scene.named(UNREAD, after_s=LONG_S) == []
     assert scene.named(UNREAD, after_s=AGAIN_S) == [ONE, OTHER]
+
+
+def test_a_fault_of_the_other_library_ends_no_worker(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(*_: object, **__: object) -> None:
+        raise RuntimeError("of the library")
+
+    monkeypatch.setattr(scene.other, "poll", breaks)
+    scene.named(UNREAD)
+    assert scene.named(UNREAD, after_s=LONG_S) == []
+    assert "of the library" in caplog.text
+    monkeypatch.undo()
+    assert scene.named(UNREAD, after_s=LONG_S) != []
 
 
 def test_the_end_of_a_member_ends_a_question() -> None:
