@@ -20,5 +20,6 @@ The port, small Protocols that an engine fulfils: `member`, `partition_reader`, 
 this process.
 
 The engines: `kafka_python`, and `confluent` with librdkafka, which leaves to the first the
-questions that it cannot ask. `memory` is a broker and an engine in this process, for tests alone.
+questions that it cannot ask, and all that reads without a group. `memory` is a broker and an engine
+in this process, for tests alone.
 """

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 log = EventLog("onceward.set_aside")
 
+# Longer than a broker may take for an answer: librdkafka goes where one sends it for which it has
+# asked before.
 RETRY_S = 15.0
 # A partition that was tried again without a fault for so long is back, with records or without.
 QUIET_S = 5.0

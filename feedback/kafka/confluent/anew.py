@@ -23,13 +23,11 @@ class RecordsAnew:
     Args:
         engine: the other one.
         settings: brokers and security.
-        committed_only: as the records were read before.
     """
 
-    def __init__(self, engine: Engine, settings: KafkaSection, *, committed_only: bool) -> None:
+    def __init__(self, engine: Engine, settings: KafkaSection) -> None:
         self._engine = engine
         self._settings = settings
-        self._committed_only = committed_only
         self._reader: PartitionReader | None = None
         self._at: tuple[Partition, int] | None = None
         self._until_s: float | None = None
@@ -67,12 +65,7 @@ class RecordsAnew:
 
     def _connected(self) -> PartitionReader:
         if self._reader is None:
-            plan = ReadingPlan(
-                _FETCH_BYTES,
-                _FETCH_BYTES,
-                connect_s=self._left_s("a topic"),
-                committed_only=self._committed_only,
-            )
+            plan = ReadingPlan(_FETCH_BYTES, _FETCH_BYTES, connect_s=self._left_s("a topic"))
             self._reader = self._engine.reader(self._settings, plan)
         return self._reader
 

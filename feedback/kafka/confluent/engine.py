@@ -8,9 +8,10 @@ from functools import partial
 from feedback.kafka.administrator import Administrator
 from feedback.kafka.confluent.administrator import ConfluentAdministrator
 from feedback.kafka.confluent.anew import RecordsAnew
+from feedback.kafka.confluent.connection import require_known
 from feedback.kafka.confluent.member import ConfluentMember
-from feedback.kafka.confluent.partition_reader import ConfluentReader
 from feedback.kafka.confluent.producer import ConfluentProducer
+from feedback.kafka.confluent.silent_partitions import PLAN, SilentPartitions
 from feedback.kafka.engine import Engine
 from feedback.kafka.member import ANSWER_S, GroupMember, PartitionOwner
 from feedback.kafka.partition_reader import PartitionReader, ReadingPlan
@@ -25,13 +26,15 @@ def confluent(rest: Engine) -> Engine:
     """
 
     def member(settings: KafkaSection, topics: Sequence[str], owner: PartitionOwner) -> GroupMember:
-        anew = RecordsAnew(rest, settings, committed_only=True)
+        anew = RecordsAnew(rest, settings)
+        silent = SilentPartitions(partial(rest.reader, settings, PLAN))
         connect = partial(rest.administrator, settings, ANSWER_S)
-        return ConfluentMember(settings, topics, owner, anew, connect)
+        return ConfluentMember(settings, topics, owner, anew, silent, connect)
 
     def reader(settings: KafkaSection, plan: ReadingPlan) -> PartitionReader:
-        anew = RecordsAnew(rest, settings, committed_only=plan.committed_only)
-        return ConfluentReader(settings, plan, anew)
+        # Its user is told the same of a setting by each command.
+        require_known(settings)
+        return rest.reader(settings, plan)
 
     def administrator(settings: KafkaSection, timeout_s: float) -> Administrator:
         other = partial(rest.administrator, settings, timeout_s)

@@ -17,6 +17,7 @@ from feedback.kafka.confluent.faults import ABSENT, READ, fault_from, faults
 from feedback.kafka.confluent.former_member import FormerMember
 from feedback.kafka.confluent.places import MemberPlaces
 from feedback.kafka.confluent.records import record_of
+from feedback.kafka.confluent.silent_partitions import SilentPartitions
 from feedback.kafka.confluent.standing import ClientStanding, await_broker
 from feedback.kafka.confluent.topic_counts import TopicCounts
 from feedback.kafka.errors import KafkaFault, PartitionsFailed
@@ -53,6 +54,7 @@ class ConfluentMember:
         topics: the topics to subscribe to.
         owner: hears of partitions that come and go, within `poll` and `close`.
         anew: reads the records that confluent-kafka cannot give.
+        silent: finds partitions of which librdkafka gives nothing.
         connect: makes an administrator, for the removal of a member that this one was before.
     """
 
@@ -62,11 +64,14 @@ class ConfluentMember:
         topics: Sequence[str],
         owner: PartitionOwner,
         anew: RecordsAnew,
+        silent: SilentPartitions,
         connect: Callable[[], Administrator],
     ) -> None:
         self._settings = settings
         self._owner = owner
         self._anew = anew
+        self._silent = silent
+        self._wanted: set[Partition] = set()
         self._standing = ClientStanding(settings)
         self._owed: list[KafkaFault] = []
         self._polled: list[Any] = []
@@ -115,6 +120,7 @@ class ConfluentMember:
         if any(one.error() is None for one in self._polled):
             self._standing.is_up = True
         self._places.keep(self._polled)
+        self._name_silent()
         with closing(self._anew):
             kept = self._places.take_kept(max_records)
             records = [one for message in kept for one in self._taken(message)]
@@ -136,6 +142,18 @@ class ConfluentMember:
             log.warning("partitions.assigned_again", partitions=len(unread))
         if self._places.assign_again(unread):
             self._standing.forget_idle()
+
+    def _name_silent(self) -> None:
+        """Name the partitions that have more, and of which nothing comes: librdkafka does not."""
+        self._wanted |= self._places.assigned - self._places.paused
+        if (fetched := self._standing.take_offsets()) is None:
+            return
+        wanted, self._wanted = self._wanted, set()
+        unread = self._places.unread(fetched)
+        for place in self._silent.among(unread, wanted):
+            where = f"Kafka at {self._settings.bootstrap_servers}"
+            said = f"{where} gives no record of {place[0]}-{place[1]} from {unread[place].offset}"
+            self._owe(PartitionsFailed(f"{said} on, and has more", {place}))
 
     def _remove_former(self) -> None:
         if self._standing.is_up and not self._standing.is_steady and not self._places.assigned:
@@ -252,6 +270,7 @@ class ConfluentMember:
             with faults(self._settings):
                 self._consumer.close()
         finally:
+            self._silent.close()
             self._offsets.close()
 
     # partitions come and go, within a poll or the closing -----------------------------------------

@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, TopicPart
 
 from feedback.kafka.confluent.faults import READ, fault_from, faults
 from feedback.kafka.confluent.kept_messages import KeptMessages
+from feedback.kafka.confluent.silent_partitions import Unread
 from feedback.kafka.values import Partition
 from feedback.settings.settings import KafkaSection
 
@@ -82,7 +83,7 @@ class MemberPlaces:
 
     def assign_again(self, unread: Collection[Partition]) -> bool:
         """Assign these again, and those that could not begin; return whether there were any."""
-        begun_anew = self._unbegun.union(unread, self._unassigned)
+        begun_anew = (self._unbegun - self.paused).union(unread, self._unassigned)
         if not begun_anew:
             return False
         wanted: Collection[Partition] = begun_anew if self._is_cooperative else self.assigned
@@ -97,8 +98,9 @@ class MemberPlaces:
                 self._consumer.assign(again)
             self._kept.drop(wanted)
             self._consumer.pause([TopicPartition(*one) for one in self._resting])
-        # Not before: until then nothing of them is handed out.
-        self._unbegun.clear()
+        # Not before: until then nothing of them is handed out. Those that are paused begin anew
+        # behind their pause, also where all are assigned again: see `seek_again`.
+        self._unbegun -= {*wanted} - self.paused
         return True
 
     def _still_there(self, places: Collection[Any]) -> list[Any]:
@@ -145,6 +147,19 @@ class MemberPlaces:
             elif one not in self._seeks:
                 self._seeks[one] = self._next[one]
 
+    def unread(self, fetched: Mapping[Partition, Unread]) -> dict[Partition, Unread]:
+        """Return the partitions that have more than was handed out.
+
+        Args:
+            fetched: from where partitions are fetched, and their ends.
+        """
+        found = {}
+        for one in self.assigned.intersection(fetched):
+            offset = self._next.get(one, fetched[one].offset)
+            if 0 <= offset < fetched[one].end:
+                found[one] = fetched[one]._replace(offset=offset)
+        return found
+
     def _is_to_go_back(self, place: Partition) -> bool:
         return place in self._seeks or place in self._unbegun
 
@@ -174,14 +189,22 @@ class MemberPlaces:
             self._resting -= {*partitions}
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
-        """Read on from these offsets, where the partitions are assigned."""
+        """Read on from these offsets, where the partitions are assigned.
+
+        The next poll seeks, behind its word on partitions that failed: one of them is paused first.
+        """
         for one in self.assigned.intersection(offsets):
             self.go_back_to(one, offsets[one])
-        self.seek_again()
 
     def seek_again(self) -> None:
-        """Seek where that was not possible yet: a partition that is new is not being read."""
+        """Seek where that was not possible yet: a partition that is new is not being read.
+
+        One that is paused is sought when it is read again: behind a corrupt batch librdkafka goes
+        to the log's beginning when a broker answers, also where it was sought before that.
+        """
         for one, offset in list(self._seeks.items()):
+            if one in self.paused:
+                continue
             try:
                 self._consumer.seek(TopicPartition(*one, offset))
             except KafkaException as error:

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from feedback.clock import monotonic_s
 from feedback.errors import SecurityFault, SecurityKind
 from feedback.kafka.confluent.faults import fault_from, fault_of, words_of
+from feedback.kafka.confluent.silent_partitions import Unread
 from feedback.kafka.errors import KafkaFault
 from feedback.kafka.listener import fault_of_certificate, fault_of_listener
 from feedback.kafka.values import BrokersAway, Partition
@@ -51,6 +52,7 @@ class ClientStanding:
         self.is_up = False
         self.is_steady = False
         self._idle_since: dict[Partition, float] = {}
+        self._offsets: dict[Partition, Unread] | None = None
 
     def properties(self) -> dict[str, Any]:
         """Return the properties by which a client calls back."""
@@ -123,14 +125,25 @@ class ClientStanding:
         """Count anew: partitions have come."""
         self._idle_since.clear()
 
+    def take_offsets(self) -> dict[Partition, Unread] | None:
+        """Return from where partitions are fetched, and their ends; once for new statistics."""
+        offsets, self._offsets = self._offsets, None
+        return offsets
+
     def _hear_statistics(self, said: str) -> None:
         statistics, now_s = json.loads(said), monotonic_s()
-        self._idle_since = {
-            place: self._idle_since.get(place, now_s)
+        partitions = {
+            (topic, int(number)): one
             for topic, found in statistics.get("topics", {}).items()
             for number, one in found["partitions"].items()
+        }
+        self._idle_since = {
+            place: self._idle_since.get(place, now_s)
+            for place, one in partitions.items()
             if one["fetch_state"] in _IDLE
-            for place in [(topic, int(number))]
+        }
+        self._offsets = {
+            place: Unread(one["next_offset"], one["ls_offset"]) for place, one in partitions.items()
         }
         group = statistics.get("cgrp", {})
         self.is_up = group.get("state") == "up"

@@ -78,6 +78,7 @@ class FakeConsumer:
         assigned: the partitions that it has.
         committed_at: the committed offset of each.
         hands_out: how many messages have been fetched for each call, at most.
+        sought: where it was told to go, or to begin.
         member_id: its name in the group.
         steps: called within the next call of a name, as librdkafka calls back.
     """
@@ -94,6 +95,7 @@ class FakeConsumer:
         self._came: set[Partition] = set()
         self.committed_at = 0
         self.hands_out = 500
+        self.sought: list[TopicPartition] = []
         self.member_id = "first"
 
     def subscribe(self, _: list[str], **heard: Callable[..., None]) -> None:
@@ -187,6 +189,7 @@ class FakeConsumer:
 
     def seek(self, place: TopicPartition) -> None:
         """Go to an offset."""
+        self.sought.append(place)
         one = (place.topic, place.partition)
         offsets = [message.offset() for message in self.logs.get(one, [])]
         self.at[one] = sum(offset < place.offset for offset in offsets)

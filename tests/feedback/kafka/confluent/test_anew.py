@@ -29,7 +29,7 @@ def broker() -> Iterator[MemoryBroker]:
 def records(broker: MemoryBroker) -> Iterator[RecordsAnew]:
     """Yield what reads records anew there."""
     settings = KafkaSection(bootstrap_servers=broker.address)
-    made = RecordsAnew(engine_of(settings), settings, committed_only=True)
+    made = RecordsAnew(engine_of(settings), settings)
     with closing(made):
         yield made
 

@@ -11,11 +11,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from feedback.errors import SecurityFault, SecurityKind
-from feedback.kafka.confluent import kept_messages, topic_counts
+from feedback.kafka.confluent import kept_messages, silent_partitions, topic_counts
 from feedback.kafka.confluent import member as member_module
 from feedback.kafka.confluent.member import ConfluentMember
+from feedback.kafka.confluent.silent_partitions import SilentPartitions, Unread
 from feedback.kafka.errors import GroupRefused, KafkaFault, PartitionsFailed
-from feedback.kafka.member import PartitionOwner
+from feedback.kafka.member import ANSWER_S, PartitionOwner
+from feedback.kafka.partition_quarantine import RETRY_S
 from feedback.kafka.values import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
@@ -28,6 +30,7 @@ from tests.feedback.kafka.confluent.librdkafka import (
     FakeConsumer,
     FakeMessage,
 )
+from tests.feedback.kafka.confluent.other_reader import OtherReader
 
 MOST = 500
 
@@ -40,6 +43,7 @@ class Scene(NamedTuple):
     anew: FakeAnew
     owner: FakeOwner
     admin: FakeAdministrator
+    other: OtherReader
 
     def polled(self, times: int = 1) -> list[int]:
         """Return the offsets of the records of so many polls; faults are passed over."""
@@ -82,11 +86,12 @@ def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     settings = KafkaSection.model_validate({"assignor": request.param})
     anew, owner = FakeAnew(), FakeOwner()
     heard = PartitionOwner(owner.take, owner.give_up, lambda *_: None)
-    admin = FakeAdministrator()
-    member = ConfluentMember(settings, [TOPIC], heard, anew, lambda: admin)  # type: ignore
+    admin, other = FakeAdministrator(), OtherReader()
+    silent = SilentPartitions(lambda: other)  # type: ignore
+    member = ConfluentMember(settings, [TOPIC], heard, anew, silent, lambda: admin)  # type: ignore
     consumer: Any = member._consumer
     consumer.give(PLACE)
-    yield Scene(member, consumer, anew, owner, admin)
+    yield Scene(member, consumer, anew, owner, admin, other)
     member.close()
 
 
@@ -152,6 +157,107 @@ def test_nothing_behind_a_corrupt_batch_is_handed_out_until_that_can_be_read(
     assert scene.polled() == [one.offset() for one in whole[len(before) :]]
     # Else librdkafka would not look.
     assert scene.consumer.properties["check.crcs"] is True
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_behind_a_corrupt_batch_its_place_is_sought_when_the_pause_of_its_owner_ends(
+    scene: Scene, before: int
+) -> None:
+    corrupt = FakeMessage(10 + before, error=KafkaError(KafkaError._BAD_MSG))
+    scene.consumer.logs[PLACE] = [*log(count=before), corrupt]
+    assert scene.polled(2) == [*range(10, 10 + before)]
+    # A reader may seek others, or none, before it hears of the failure.
+    before_it = len(scene.consumer.sought)
+    scene.member.seek({})
+    assert len(scene.consumer.sought) == before_it
+    with pytest.raises(PartitionsFailed):
+        scene.member.poll(0, max_records=MOST)
+        scene.member.poll(0, max_records=MOST)
+    scene.member.pause([PLACE])
+    scene.consumer.logs[PLACE] = log()
+    # Till then librdkafka goes to a place of its own making, behind a seek as well.
+    before_it = len(scene.consumer.sought)
+    assert scene.polled(3) == []
+    assert len(scene.consumer.sought) == before_it
+    scene.member.resume([PLACE])
+    assert scene.polled(2) == [*range(10 + before, 15)]
+    assert len(scene.consumer.sought) == before_it + 1
+
+
+@pytest.mark.parametrize("assigned_again", ["a neighbour", "one that is unread"])
+def test_one_that_failed_at_its_first_batch_begins_anew_after_its_own_pause(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, assigned_again: str
+) -> None:
+    other = (TOPIC, 1)
+    scene.consumer.give(PLACE, other)
+    assert scene.polled(2) == []
+    scene.consumer.committed_at = 10
+    for place in (PLACE, other):
+        bad = FakeMessage(10, place, error=KafkaError(KafkaError._BAD_MSG))
+        scene.consumer.events.append(bad)
+        with pytest.raises(PartitionsFailed):
+            scene.member.poll(0, max_records=MOST)
+        scene.member.pause([place])
+    # The pause of one ends first.
+    if assigned_again == "a neighbour":
+        scene.member.resume([PLACE])
+    else:
+        monkeypatch.setattr(member_module, "UNREAD_S", -1.0)
+        scene.member._standing._idle_since[PLACE] = 0.0
+    assert scene.polled() == []
+    # Where librdkafka goes meanwhile, by a place that it took from the bytes of the batch.
+    scene.consumer.logs[other] = [FakeMessage(at, other) for at in range(12)]
+    scene.consumer.at[other] = 0
+    scene.member.resume([other])
+    assert scene.polled(2) == [10, 11]
+
+
+def test_that_pause_is_longer_than_a_broker_may_take_for_an_answer() -> None:
+    assert RETRY_S > ANSWER_S
+
+
+def stands_still(scene: Scene, *, times: int = 1) -> list[str]:
+    """Let so many statistics say that there is more of both partitions; return what was raised."""
+    raised = []
+    for _ in range(times):
+        scene.member._standing._offsets = {PLACE: Unread(10, 20), (TOPIC, 1): Unread(5, 5)}
+        try:
+            assert scene.member.poll(0, max_records=MOST) == []
+        except PartitionsFailed as error:
+            assert error.partitions == {PLACE}
+            raised.append(str(error))
+    return raised
+
+
+def test_a_silent_partition_is_named_when_it_is_to_be_read(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silent_partitions, "monotonic_s", lambda: scene.other.now_s)
+    scene.consumer.give(PLACE, (TOPIC, 1))
+    scene.consumer.committed_at = 10
+    scene.consumer.logs[PLACE] = log()
+    assert scene.polled(2) == [10, 11, 12, 13, 14]
+    assert stands_still(scene, times=2) == []
+    scene.other.now_s += silent_partitions.LONG_S
+    scene.other.ends[PLACE] = 20
+    (said,) = eventually(lambda: stands_still(scene), timeout_s=10)
+    assert "no record of t-0 from 15 on" in said
+    scene.member.pause([PLACE])
+    assert stands_still(scene, times=2) == []
+    scene.member.resume([PLACE])
+    assert stands_still(scene) == [said]
+    scene.consumer.logs[PLACE] = log(count=6)
+    assert scene.polled() == [15]
+    assert stands_still(scene) == []
+
+
+def test_of_a_partition_that_went_nothing_is_unread(scene: Scene) -> None:
+    assert scene.polled() == []
+    fetched = {PLACE: Unread(10, 20), (TOPIC, 1): Unread(20, 20)}
+    assert scene.member._places.unread(fetched) == {PLACE: Unread(10, 20)}
+    scene.consumer.take_away(PLACE)
+    assert scene.polled() == []
+    assert scene.member._places.unread(fetched) == {}
 
 
 @pytest.mark.parametrize("call", ["poll", "consume"])

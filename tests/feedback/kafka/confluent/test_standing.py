@@ -1,10 +1,13 @@
-"""How a new client's first broker is awaited."""
+"""How a new client's first broker is awaited, and what its statistics tell."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from feedback.kafka.confluent.silent_partitions import Unread
 from feedback.kafka.confluent.standing import ClientStanding, await_broker
 from feedback.kafka.errors import KafkaFault
 from feedback.settings.settings import KafkaSection
@@ -43,3 +46,12 @@ def test_one_that_takes_longer_than_there_is_time_is_away() -> None:
     far = FarBroker(0.7)
     with pytest.raises(KafkaFault, match="_TRANSPORT"):
         await_broker(far, ClientStanding(SETTINGS), SETTINGS, 0.0)
+
+
+def test_statistics_tell_once_from_where_partitions_are_fetched_and_where_they_end() -> None:
+    standing = ClientStanding(SETTINGS)
+    one = {"fetch_state": "active", "next_offset": 5, "ls_offset": 9}
+    said = {"topics": {"t": {"partitions": {"0": one, "1": one | {"ls_offset": -1001}}}}}
+    standing.properties()["stats_cb"](json.dumps(said))
+    assert standing.take_offsets() == {("t", 0): Unread(5, 9), ("t", 1): Unread(5, -1001)}
+    assert standing.take_offsets() is None

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer
 
 from feedback.errors import SettingsError
 from feedback.kafka.confluent.connection import connection
+from feedback.kafka.reader import RecordReader
 from feedback.settings.settings import KafkaSection
 
 LOGIN = {
@@ -40,7 +41,10 @@ def test_every_setting_of_a_connection_is_mapped_or_refused() -> None:
     ],
 )
 def test_what_librdkafka_has_not_is_refused_by_name(named: dict[str, str], said: str) -> None:
-    settings = KafkaSection.model_validate({**LOGIN, **named})
+    settings = KafkaSection.model_validate({**LOGIN, **named, "client": "confluent"})
     with pytest.raises(SettingsError, match=said) as caught:
         connection(settings)
     assert "secret" not in str(caught.value)
+    # Also where kafka-python would know it.
+    with RecordReader(settings) as reader, pytest.raises(SettingsError, match=said):
+        reader.read("t", 0, 0, timeout_s=1.0)
