@@ -58,6 +58,8 @@ class Overview:
 
 # An audit of yesterday that runs this morning is in time.
 MOST_DAYS_AGO = 2
+# A reading of dead letters that is older may miss what has failed since.
+MOST_AGE_S = 60.0
 _ALIVE = frozenset({WorkerState.LIVES, WorkerState.DRAINS, WorkerState.NO_HEARTBEAT})
 
 
@@ -131,6 +133,7 @@ def _of_letters(fact: ReadFact[OpenLetters]) -> Iterator[Need]:
         return
     letters = fact.value
     yield from _undecided(letters, "letters")
+    yield from _old(letters, "letters")
     for one in letters.unfinished:
         yield Need(unfinished_words(one), f"redrives/{quote(one.redrive_id, safe='')}")
 
@@ -139,7 +142,9 @@ def _of_others(dlq: str, fact: ReadFact[OpenLetters]) -> Iterator[Need]:
     page = f"letters?dlq={quote(dlq, safe='')}"
     yield from _unknown(fact, f"dead letters in {dlq} are", page)
     if fact.value is not None:
-        yield from _undecided(fact.value, page, f" in {dlq}")
+        where = f" in {dlq}"
+        yield from _undecided(fact.value, page, where)
+        yield from _old(fact.value, page, where)
 
 
 def _undecided(letters: OpenLetters, page: str, where: str = "") -> Iterator[Need]:
@@ -147,6 +152,12 @@ def _undecided(letters: OpenLetters, page: str, where: str = "") -> Iterator[Nee
     if shown:
         verb = "needs" if shown == 1 else "need"
         yield Need(f"{counted(shown, 'dead letter')}{where} {verb} a decision", page)
+
+
+def _old(letters: OpenLetters, page: str, where: str = "") -> Iterator[Need]:
+    if letters.age_s > MOST_AGE_S:
+        said = f"dead letters{where} were last read {age(letters.age_s)} ago: newer ones"
+        yield Need(f"{said} are not known", page, is_known=False)
 
 
 def _of_owed(fact: ReadFact[list[OwedLate]]) -> Iterator[Need]:
