@@ -64,6 +64,11 @@ class LetterReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The ids of the topics of the last spans; see `KafkaScan`."""
+        return self._scan.topic_ids
+
     def spans(self, *, since_ms: int | None = None) -> OffsetSpans:
         """Return the offsets that can be read now.
 
