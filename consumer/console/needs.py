@@ -17,7 +17,7 @@ from consumer.features.pausing.paused import GUARD
 from consumer.journal.doubts import UnsweptFound
 from consumer.journal.pauses import PauseRow
 from consumer.ops.workers.ages import age
-from consumer.ops.workers.workers import WorkerRow, WorkerState
+from consumer.ops.workers.workers import UNREADABLE, WorkerRow, WorkerState
 from consumer.ops.workers.workers_reading import WorkersFound
 from feedback.console.plurals import counted
 
@@ -102,6 +102,8 @@ def _of_workers(fact: ReadFact[WorkersFound]) -> Iterator[Need]:
             yield Need(f"{one.worker_id} is dead and has left {counted(left, 'claim')}", "workers")
         elif one.state in (WorkerState.NO_HEARTBEAT, WorkerState.LEASE_OVER):
             yield Need(f"{one.worker_id}: {one.state.value}", "workers")
+        if one.heartbeat and not one.heartbeat.is_read:
+            yield Need(f"{one.worker_id}: {UNREADABLE}", "workers", is_known=False)
         for topic in guarded_topics(one):
             said = f"{one.worker_id} has paused {topic}: its counterparty does not answer"
             yield Need(said, "topics")

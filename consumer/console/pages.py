@@ -34,7 +34,7 @@ from consumer.journal.records import JournalState
 from consumer.journal.searching import FoundRequests, JournalSearch, RequestQuery
 from consumer.journal.topic_load import LoadsFound, TopicLoads
 from consumer.ops.outbox_counts import outbox_counts
-from consumer.ops.workers.workers import paces_of
+from consumer.ops.workers.workers import UNREADABLE, paces_of
 from consumer.ops.workers.workers_reading import workers_of
 from feedback.clock import epoch_ms
 from feedback.errors import InvalidMessage, SettingsError
@@ -103,7 +103,7 @@ class ConsolePages:
     def workers(self, request: Request) -> Response:
         """Show each worker and its slots, and the claims that dead ones have left."""
         found = self._workers.of(within_s=_shared_s(request))
-        return self._page(request, "workers", page="workers", found=found)
+        return self._page(request, "workers", page="workers", found=found, unreadable=UNREADABLE)
 
     def requests(self, request: Request) -> Response:
         """Search requests."""
@@ -193,7 +193,13 @@ class ConsolePages:
         pauses, found, load = self._readers.begin(self._pauses)(), workers(), counts()
         outbox = outbox_counts_of()
         rows = found.value.rows if found.value else []
-        redis_away = found.value.away if found.value else None
+        unseen = [
+            f"{one.worker_id}: {UNREADABLE}"
+            for one in rows
+            if one.heartbeat and not one.heartbeat.is_read
+        ]
+        if found.value and found.value.away:
+            unseen.append(found.value.away)
         lag: dict[str, int] = {}
         handlers: dict[str, set[str]] = {}
         loads = [one.heartbeat.load for one in rows if one.heartbeat]
@@ -233,8 +239,8 @@ class ConsolePages:
             handlers=handlers,
             paused=paused,
             guarded=guarded,
-            is_known=pauses.value is not None and found.value is not None and redis_away is None,
-            away={why for why in (pauses.why, found.why, load.why, redis_away) if why},
+            is_known=pauses.value is not None and found.value is not None and not unseen,
+            away={why for why in (pauses.why, found.why, load.why, *unseen) if why},
         )
 
     def actions(self, request: Request) -> Response:

@@ -22,7 +22,7 @@ AT = 1_700_000_000_000
 def worker(state: WorkerState = WorkerState.LIVES, **facts: Any) -> WorkerRow:
     """Return a worker; `paused` is of its heartbeat."""
     load = WorkerLoad(paused=facts.pop("paused", {}))
-    heartbeat = SeenHeartbeat(load, 0.1)
+    heartbeat = SeenHeartbeat(load, 0.1, is_read=facts.pop("is_read", True))
     return WorkerRow("w-1", "h", state, AT, lease_left_s=3.0, heartbeat=heartbeat, **facts)
 
 
@@ -129,6 +129,7 @@ def test_letters_that_were_read_more_than_a_minute_ago_are_not_all() -> None:
             ReadFact(WorkersFound([worker()], None, is_cut=True)),
             "there are more workers than the 1",
         ),
+        (found(worker(is_read=False)), "w-1: the content of its heartbeat cannot be read"),
     ],
 )
 def test_what_was_not_counted_is_not_nothing(workers: ReadFact[WorkersFound], said: str) -> None:
