@@ -1,5 +1,6 @@
 """Who may come in, how long a login counts, and which forms are ours. No server is asked."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,10 +9,13 @@ from typing import Any
 import httpx
 import pytest
 from click.testing import CliRunner
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import Message
 
 from consumer.console import entrance
 from consumer.console.commands import cli
-from consumer.console.entrance import require_safe_address
+from consumer.console.entrance import form_of, require_safe_address
 from consumer.console.people import LONGEST_NAME, ConsoleRole, People, people_of, person_line
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, NotAvailable, SettingsError
@@ -134,7 +138,7 @@ def test_a_login_ends_with_its_time_its_password_and_its_person(
 
 
 def test_the_page_of_a_fault_of_ours_is_guarded_as_each_other(
-    browse: Browse, monkeypatch: pytest.MonkeyPatch
+    browse: Browse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     browser = browse()
     assert browser.login("vera").status_code == 303
@@ -143,6 +147,21 @@ def test_the_page_of_a_fault_of_ours_is_guarded_as_each_other(
     answer = browser.http.get("/audit")
     assert answer.status_code == 500 and "a fault of ours" in answer.text
     assert {*good} <= {*answer.headers, "vary"}
+    (said,) = (one for one in caplog.records if one.message.startswith("page.failed"))
+    assert said.exc_info is not None and said.exc_info[0] is ZeroDivisionError
+
+
+def test_a_browser_that_leaves_in_the_middle_of_a_form_is_no_fault_of_ours() -> None:
+    parts = iter(({"body": b"name=", "more_body": True}, {}))
+    kinds = iter(("http.request", "http.disconnect"))
+
+    async def receive() -> Message:
+        return {"type": next(kinds), **next(parts)}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    with pytest.raises(HTTPException) as left:
+        asyncio.run(form_of(request))
+    assert left.value.status_code == 400
 
 
 def test_whose_logins_fail_too_often_waits_and_others_do_not(browse: Browse) -> None:
