@@ -23,7 +23,7 @@ from consumer.console.rendering import Page, Templates, is_part
 from consumer.console.sources import all_of, source_of
 from consumer.dlq.dates import moment_ms
 from consumer.dlq.decoded import decoded, header_text
-from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
+from consumer.dlq.doubts_list import count_open_doubts, newest_doubts, resolve_commands
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
@@ -42,7 +42,6 @@ from feedback.records.envelope import Headers, check_request_id
 from feedback.settings.settings import Settings
 from feedback.status import State
 
-OWN = all_of("")
 LISTED = 100
 VALUE_LIMIT = 65_536
 HEADER_LIMIT = 2000
@@ -179,7 +178,7 @@ class ConsolePages:
 
     def doubts(self, request: Request) -> Response:
         """Show the open doubts, the newest first."""
-        found = doubts_of(self._settings, OWN, limit=LISTED)
+        found = newest_doubts(self._settings, limit=LISTED)
         commands = {
             one.request_id: resolve_commands(one, config=self._file) for one in found.newest
         }

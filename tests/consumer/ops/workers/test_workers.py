@@ -76,6 +76,7 @@ def test_a_heartbeat_says_what_the_worker_does_and_never_a_key() -> None:
     text = json.dumps(told)
     assert "card" not in text and "ann" not in text and "secret" not in text
     load = decode_load(text.encode())
+    assert load is not None
     assert (load.slots_busy, load.slots, load.held, load.waiting) == (1, 2, 1, 3)
     assert (load.oldest_s, load.version) == (12.5, "0.1.0")
     assert (load.paused["pay"], load.paused["t-0"]) == (GUARD, "group")
