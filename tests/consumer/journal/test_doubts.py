@@ -78,7 +78,7 @@ def test_all_open_doubts_of_the_group_are_read_page_by_page(
         assert others.newest(3) == (0, [])
 
 
-def test_a_page_of_doubts_reads_no_more_rows_than_it_has_without_any_statistics(
+def test_a_page_of_doubts_and_the_newest_read_few_others_without_any_statistics(
     database: Database, group: str
 ) -> None:
     if database.engine.dialect.name == "sqlite":
@@ -96,9 +96,12 @@ def test_a_page_of_doubts_reads_no_more_rows_than_it_has_without_any_statistics(
         event.listen(doubts._session._engine, "before_cursor_execute", note)
         pages = doubts.pages(page_rows=100)
         found = [one.request_id for page in pages for one in page]
-    assert len(set(found)) == len(found) == 3000
-    # The last page has none. A group of one moment is sorted whole.
-    assert len(read) == 31 and max(read) < 200
+        assert len(set(found)) == len(found) == 3000
+        assert len(read) == 31  # the last page has none
+        count, newest = doubts.newest(100)
+    assert (count, len(newest), newest[0].request_id) == (3000, 100, "r3000")
+    # Of each of three topics.
+    assert len(read) == 34 and max(read) < 200
 
 
 def _rows_of(plan: dict[str, Any]) -> Iterator[float]:
