@@ -359,7 +359,7 @@ _UNCOUNTED = -1
 
 
 def _condition(name: str, value: str) -> str:
-    """Return the condition in SQL: it takes what the filter of a redrive takes."""
+    """Return the condition in SQL: it takes as the filter of a redrive takes."""
     alike = f"{CONDITIONS[name]} = :{name}"
     if name != "exception" or not value or "." in value:
         return alike

@@ -58,7 +58,7 @@ class Overview:
 
 # An audit of yesterday that runs this morning is in time.
 MOST_DAYS_AGO = 2
-# A reading of dead letters that is older may miss what has failed since.
+# A reading of dead letters that is older may miss later failures.
 MOST_AGE_S = 60.0
 _ALIVE = frozenset({WorkerState.LIVES, WorkerState.DRAINS, WorkerState.NO_HEARTBEAT})
 
