@@ -33,7 +33,7 @@ from consumer.console.fields import (
     require_last,
     seen_number,
 )
-from consumer.console.paths import SEE_OTHER
+from consumer.console.paths import SEE_OTHER, request_address
 from consumer.console.people import Person, require_role
 from consumer.console.previews import (
     DISCARD,
@@ -312,5 +312,5 @@ def _gone_on(redrive_id: str) -> str:
 
 
 def _to_request(request_id: str, dlq: str = "") -> Response:
-    where = f"?dlq={quote(dlq, safe='')}" if dlq else ""
-    return RedirectResponse(f"/requests/{quote(request_id, safe='')}{where}", SEE_OTHER)
+    query = f"dlq={quote(dlq, safe='')}" if dlq else ""
+    return RedirectResponse(request_address(request_id, query), SEE_OTHER)

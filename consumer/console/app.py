@@ -93,7 +93,7 @@ def app(
         NotAvailable, SettingsError: see `Entrance`.
     """
     templates = Templates(settings.kafka.group, file)
-    entrance = Entrance(settings.console)
+    entrance = Entrance(settings.console, settings.kafka.group)
     streams = LiveStreams(ending or asyncio.Event())
     guard = PageGuard(entrance, templates, streams)
     pages = ConsolePages(settings, templates, file=file)

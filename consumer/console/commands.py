@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from consumer.console.heap import share_heap
 from feedback import __version__, logs
 from feedback.console.access import require_access
 from feedback.console.commands import (
@@ -78,6 +79,7 @@ def cli(
         return int(ExitCode.FINE)
     settings = settings_of(config)
     require_safe_address(settings.console, host)
+    share_heap()
     require_access(settings)
     logs.configure(level=log_level)
     return int(serve(settings, listen(host, port, setting="--port"), file=_absolute(config)))

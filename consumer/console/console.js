@@ -7,6 +7,8 @@ const hold = document.getElementById("hold");
 const said = document.getElementById("live-said");
 // Five looks: of a connection that has died in silence a browser hears nothing.
 const HEARD_WITHIN_MS = 15000;
+// Where as many pages are kept up to date as may be.
+const ASK_AGAIN_MS = 30000;
 let events = null;
 let isHeld = false;
 let watch = 0;
@@ -63,6 +65,7 @@ function follow() {
   events.addEventListener("content", show);
   events.addEventListener("fault", (event) => { heard(); said.textContent = "Not up to date: " + JSON.parse(event.data); });
   events.addEventListener("over", () => { close(); said.textContent = "Not up to date: log in again"; });
+  events.addEventListener("full", (event) => { close(); said.textContent = "Not up to date: " + JSON.parse(event.data); watch = setTimeout(follow, ASK_AGAIN_MS); });
   events.onerror = () => { said.textContent = "Not up to date: the console does not answer"; };
 }
 

@@ -76,6 +76,9 @@ def require_safe_address(section: ConsoleSection, host: str) -> None:
 class Entrance:
     """Knows the person at a browser; any thread may call it.
 
+    Args:
+        group: of the console; another one's on this host, on another port, has its own logins.
+
     Attributes:
         secret: of this process, which signs the cookies.
 
@@ -84,8 +87,9 @@ class Entrance:
         SettingsError: the section is wrong.
     """
 
-    def __init__(self, section: ConsoleSection) -> None:
+    def __init__(self, section: ConsoleSection, group: str) -> None:
         self._section = section
+        self._group = group
         self.secret = secrets.token_hex(32)
         # Those that were logged out before their time, and when.
         self._ended: dict[str, int] = {}
@@ -110,13 +114,19 @@ class Entrance:
         """Return the signer of texts of one purpose, for as long as this process lives."""
         return Signer(self.secret, salt=f"onceward.console.{purpose}", digest_method=sha256)
 
+    def cookie(self, purpose: str = "") -> str:
+        """Return the name of a cookie; browsers keep those of a host together for all its ports."""
+        prefix = "__Host-" if self._section.url else ""
+        name = f"{prefix}onceward-{sha256(self._group.encode()).hexdigest()[:8]}"
+        return f"{name}-{purpose}" if purpose else name
+
     def sessions(self) -> Middleware:
         """Return the middleware that keeps logins in cookies."""
         is_tls = bool(self._section.url)
         return Middleware(
             SessionMiddleware,
             secret_key=self.secret,
-            session_cookie="__Host-onceward" if is_tls else "onceward",
+            session_cookie=self.cookie(),
             max_age=int(self._section.session_s),
             same_site="strict",
             https_only=is_tls,

@@ -50,19 +50,12 @@ class LiveStreams:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-streams")
 
     def of(self, look: ContentReader) -> Response:
-        """Return the stream of a page.
+        """Return the stream of a page, which says at once where as many are open as may be.
 
         Args:
             look: returns the content of the page, or None when the person may not look any more;
                 any thread may call it.
-
-        Raises:
-            HTTPException: as many are open as may be.
         """
-        if self._open >= MOST_STREAMS:
-            raise HTTPException(
-                503, f"{MOST_STREAMS} pages, as many as may be, are kept up to date already"
-            )
         return _PageStream(self._parts(look))
 
     def close(self) -> None:
@@ -70,6 +63,12 @@ class LiveStreams:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _parts(self, look: ContentReader) -> AsyncGenerator[bytes]:
+        # Here, in the loop, no other takes the last place meanwhile.
+        if self._open >= MOST_STREAMS:
+            # As an event: of an answer that is none a browser tells its page nothing.
+            said = f"{MOST_STREAMS} pages, as many as may be, are kept up to date already"
+            yield _event("full", said)
+            return
         self._open += 1
         try:
             # A browser asks again by itself where only the process has ended.

@@ -40,7 +40,7 @@ class OidcPages:
         self._entrance = entrance
         self._templates = templates
         self._client = OidcClient(section)
-        self._cookie = "__Host-onceward-oidc" if section.url else "onceward-oidc"
+        self._cookie = entrance.cookie("oidc")
         self._kept = URLSafeTimedSerializer(entrance.secret, salt="onceward.console.oidc")
         self._room = BoundedSemaphore(AT_ONCE)
 

@@ -19,6 +19,7 @@ from consumer.console.letter_board import LetterBoards
 from consumer.console.letter_page import DeadLetterPage
 from consumer.console.needs import Overview, guarded_topics, last_judged, needs_of
 from consumer.console.owed import owed_late
+from consumer.console.paths import REQUEST
 from consumer.console.rendering import Page, Templates, is_part
 from consumer.console.sources import all_of, source_of
 from consumer.dlq.dates import moment_ms
@@ -74,6 +75,7 @@ class ConsolePages:
         yield "/workers", self.workers
         yield "/requests", self.requests
         yield "/requests/{request_id:path}", self.request
+        yield REQUEST, self.request_asked
         yield "/doubts", self.doubts
         yield "/letters", self._letter_page.show
         yield "/topics", self.topics
@@ -128,6 +130,10 @@ class ConsolePages:
     def request(self, request: Request) -> Response:
         """Show all that is known of a request."""
         return self._report(request, request.path_params["request_id"], request.query_params)
+
+    def request_asked(self, request: Request) -> Response:
+        """Show all that is known of a request whose id no path can hold; see `request_address`."""
+        return self._report(request, request.query_params.get("id", ""), request.query_params)
 
     def with_payload(
         self, request: Request, form: Mapping[str, str], name: str, record: Callable[[], None]

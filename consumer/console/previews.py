@@ -44,7 +44,8 @@ class Preview:
         count: how many it would take.
         left: the numbers of the chosen ones that it leaves, by the reason in words.
         first: of those that are sent, the first.
-        later: the later requests of the same keys that have succeeded or may succeed.
+        later: the later requests of the same keys that have succeeded or may succeed, also those
+            that the same action sends.
         marks: of the letters that it would take; see `mark_of`.
         risks: those of them that may run twice.
         known: of a discard by ids: the failures that the journal has.
@@ -75,7 +76,9 @@ class Preview:
     def needs(self) -> Mapping[str, str]:
         """Why a person has to want it all the same, by the field that says so."""
         asks = asks_all_the_same(self.later)
-        said = {ALL_THE_SAME: "later requests may have done their work"} if asks else {}
+        said = (
+            {ALL_THE_SAME: "later requests may have done their work, or may do it"} if asks else {}
+        )
         return said | dict(self.risks.words())
 
 
@@ -84,7 +87,8 @@ def warning_of(later: SucceededLater) -> str:
 
     It does not name the later requests: of a busy key there are others at each look.
     """
-    facts = [sorted(later.of), sorted({*later.of, *later.undecided}), later.is_whole]
+    may_be = {*later.of, *later.undecided}
+    facts = [sorted(later.of), sorted(may_be), sorted(may_be.union(later.failed)), later.is_whole]
     return sha256(json.dumps(facts).encode()).hexdigest()
 
 

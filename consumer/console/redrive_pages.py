@@ -228,6 +228,8 @@ class RedrivePages:
             one=one,
             facts=redrive_json(one),
             stand=stand_of(found),
+            # A process that has ended still stands in the row that a person cancels.
+            process=found.owner or "",
             plan=plan,
             replaced=_replaced(one, plan, self._settings.kafka.group),
             here=here,

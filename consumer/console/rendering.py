@@ -11,6 +11,7 @@ from markupsafe import escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from consumer.console.paths import request_address
 from consumer.console.people import ROLES_OF, Person
 from consumer.dlq.dates import instant, moment
 from consumer.dlq.decoded import MESSAGE_LIMIT, decoded
@@ -96,6 +97,7 @@ def _environment() -> Environment:
         finalize=_shown,
     )
     made.filters |= {
+        "request_address": request_address,
         "moment": moment,
         "instant": instant,
         "age": age,

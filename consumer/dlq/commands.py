@@ -223,6 +223,7 @@ def _print_shown(
         words = report_json(report, value=limit is not None, config=config)
         words |= {"succeeded_later": list(later.of.get(request_id, ()))}
         words |= {"undecided_later": list(later.undecided.get(request_id, ()))}
+        words |= {"failed_later": list(later.failed.get(request_id, ()))}
         click.echo(json.dumps(words))
     elif report.is_known:
         console = console_for()

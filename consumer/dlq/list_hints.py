@@ -43,6 +43,9 @@ def asked_anew_lines(later: SucceededLater) -> Iterator[str]:
     if later.undecided:
         yield "later requests of the same key run, wait or are in doubt: they may fulfil it yet"
         yield from _lines(later.undecided)
+    if later.failed:
+        yield "later requests of the same key failed too: to send both back may fulfil a wish twice"
+        yield from _lines(later.failed)
     if not later.is_whole:
         yield "not all later requests were looked through: others may have succeeded"
 
@@ -94,5 +97,6 @@ def hints_json(hints: ListHints) -> dict[str, Any]:
         **doubts,
         "succeeded_later_is_whole": hints.later.is_whole,
         "undecided_later": dict(hints.later.undecided),
+        "failed_later": dict(hints.later.failed),
         "unfinished_redrives": [unfinished_json(one) for one in hints.unfinished],
     }

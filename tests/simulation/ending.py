@@ -104,8 +104,9 @@ def _is_back_untold(world: World, request_id: str) -> bool:
     Nobody can see that: an empty Redis is told what the journal has at that time (7). Its client
     has its answer where it still waits, or asks again.
     """
-    is_told = world.database.rows[request_id].published_at is not None
-    return is_told and request_id in world.losses.back_untold
+    row = world.database.rows[request_id]
+    is_back = (request_id, row.generation) in world.losses.back_untold
+    return is_back and row.published_at is not None
 
 
 def _is_nobodys(world: World, request_id: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from consumer.journal import Run
 from tests.simulation.bank import Bank
 from tests.simulation.database import Database
 from tests.simulation.tables import Snapshot
@@ -34,7 +35,7 @@ class Losses:
         forgotten: the requests of which the database has forgotten something.
         known_again: those of them whose latest run it knows again, by what was told of that.
         excused: the orders that another worker went on with, not knowing of an earlier run.
-        back_untold: the requests whose pruning was forgotten, so that their rows are back as they
+        back_untold: the runs whose pruning was forgotten, so that their rows are back as they
             were told to a Redis that is gone. The empty one had all endings before that.
     """
 
@@ -45,7 +46,7 @@ class Losses:
         self.forgotten: set[str] = set()
         self.known_again: set[str] = set()
         self.excused: set[str] = set()
-        self.back_untold: set[str] = set()
+        self.back_untold: set[Run] = set()
 
     def before_commit(self, now_ms: int) -> None:
         """Remember what stands in the database before something is asked of it."""

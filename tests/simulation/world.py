@@ -275,8 +275,12 @@ class World(Calls):
         before = {*self.database.rows}
         rows = self.losses.forget(commits, self.clock.true_ms)
         if self.database.has_served(self.redis.contents):
-            back = {one.request_id for one in self.database.rows.values() if one.published_at}
-            self.losses.back_untold |= back - before - self.redis.hashes.keys()
+            known = before | self.redis.hashes.keys()
+            self.losses.back_untold |= {
+                (one.request_id, one.generation)
+                for one in self.database.rows.values()
+                if one.published_at and one.request_id not in known
+            }
         said = ", ".join(sorted(rows)) or "of no request"
         self.note(None, f"the database forgets its last {commits} commits: {said}")
 

@@ -120,6 +120,7 @@ def print_ending(ending: RedriveEnding, *, as_json: bool) -> int:
         if ending.later is not None:
             words |= {"succeeded_later": dict(ending.later.of)}
             words |= {"undecided_later": dict(ending.later.undecided)}
+            words |= {"failed_later": dict(ending.later.failed)}
             words |= {"succeeded_later_is_whole": ending.later.is_whole}
         click.echo(json.dumps(words | {"requests": ending.of_named}))
     else:

@@ -20,7 +20,6 @@ from consumer.journal.claims.verdict import gives_way, is_claimed_anew, is_lost
 from consumer.journal.clock import now_ms
 from consumer.journal.history import row_columns
 from consumer.journal.journal_writer import JournalWriter
-from consumer.journal.losses.decided_doubts import is_decided, overwrite_decided
 from consumer.journal.losses.lost_rows import (
     as_denied,
     claim_values,
@@ -77,10 +76,8 @@ def restore(writer: JournalWriter, runs: Sequence[OwnRun]) -> list[Row]:
         elif _is_of_another_claim(one, row, worker_id):
             one = as_denied(one, row)
             values = {**claim_values(one.claim), **_values(one, worker_id), "by": null()}
-            if is_decided(writer, row, one):
-                overwrite_decided(writer, row, one, values)
-            else:
-                overwrite_lost(writer, row, values, why=why_followed(row, one.claim))
+            why = why_followed(row, one.claim)
+            overwrite_lost(writer, row, values, why=why)
         else:
             _write_again(writer, one, row)
     rows, _ = writer.read(lost)

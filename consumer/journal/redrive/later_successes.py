@@ -1,7 +1,8 @@
 """Which requests of the same key and topic have succeeded after a failure, or still may. Read only.
 
 A client that was told FAILED may have asked anew, under another id: sending the failed one back
-would then have the effect a second time.
+would then have the effect a second time. That holds where the other has failed as well, too: both
+may be sent back, together or by two people.
 
 It is for questions of a person that no index serves. A statement reads one span of
 `onceward_request_deadline`, however few of its rows match, so none runs into the time limit of a
@@ -11,17 +12,32 @@ millisecond.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    select,
+)
 
 from consumer.journal import history
+from consumer.journal.actions import actions_of
 from consumer.journal.batch import RUNS, SHAPES
+from consumer.journal.clock import once
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.records import JournalState
+from consumer.journal.redrive.redrive_rule import is_discarded
 from consumer.journal.tables import request, run
 
 # Measured on a PostgreSQL with 1,000,000 rows: the two statements of a span take 7 ms.
@@ -81,6 +97,9 @@ MOST_READ = 200_000
 REACH_MS = 7 * 86_400_000
 # Failures that lie close to each other are looked at together.
 MOST_STRETCHES = 50
+# Of so many failures at once it is read whether they are discarded, and of so many at most.
+JUDGED_AT_ONCE = 500
+MOST_JUDGED = 5000
 
 
 class FailedOnce(NamedTuple):
@@ -103,25 +122,95 @@ class SucceededLater(NamedTuple):
         of: ids of requests that succeeded, by the failed request; at most `MOST_NAMED` of each.
             A failure without any is left out.
         is_whole: whether all rows in reach were looked through; else those of the newest failures.
-        undecided: as `of`, ids of requests that run, wait to run again, or are in doubt.
+        undecided: as `of`, ids of requests that run, wait to run again, are in doubt, or were sent
+            back and may run before their deadline.
+        failed: as `of`, ids of requests that failed too, and may be sent back.
     """
 
     of: Mapping[str, Sequence[str]]
     is_whole: bool
     undecided: Mapping[str, Sequence[str]] = MappingProxyType({})
+    failed: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     @property
     def names_any(self) -> bool:
-        """Whether a failure may have been followed by its effect under another id."""
-        return bool(self.of or self.undecided)
+        """Whether a failure may be followed by its effect under another id."""
+        return bool(self.of or self.undecided or self.failed)
 
 
 NOTHING_LATER = SucceededLater({}, is_whole=True)
 
 
-class _Named(NamedTuple):
-    succeeded: dict[str, list[str]]
-    undecided: dict[str, list[str]]
+class _LaterRequest(NamedTuple):
+    """A row of `_LATER`.
+
+    Args:
+        began_at: of one that is on its way: now, since its run is still to come.
+    """
+
+    request_id: str
+    state: str
+    topic: str
+    key: bytes
+    is_on_its_way: bool
+    began_at: int
+
+
+class _Naming:
+    """Names later requests of one kind, at most `MOST_NAMED` of each failure.
+
+    A failure that has its names is looked at no more: of one key there may be many thousands.
+    """
+
+    def __init__(self, failures: Iterable[FailedOnce]) -> None:
+        self.named: dict[str, list[str]] = {}
+        self._left: dict[tuple[str, bytes], list[FailedOnce]] = {}
+        for one in sorted(failures, key=_since):
+            self._left.setdefault((one.topic, one.key), []).append(one)
+
+    def wants(self, later: _LaterRequest) -> bool:
+        """Whether a failure before it may want its name."""
+        left = self._left.get((later.topic, later.key), [])
+        return bool(left) and left[0].since <= later.began_at
+
+    def add(self, later: _LaterRequest) -> None:
+        """Name a request at each failure before it, but its own."""
+        left = self._left.get((later.topic, later.key), [])
+        before = bisect_right(left, later.began_at, key=_since)
+        still = []
+        for one in left[:before]:
+            ids = self.named.get(one.request_id, [])
+            if one.request_id != later.request_id:
+                self.named[one.request_id] = ids = [*ids, later.request_id]
+            if len(ids) < MOST_NAMED:
+                still.append(one)
+        left[:before] = still
+
+
+def _since(one: FailedOnce) -> int:
+    return one.since
+
+
+class _Found:
+    """The later requests of failures, by how they stand."""
+
+    def __init__(self, failures: Sequence[FailedOnce]) -> None:
+        self.keys = sorted({one.key for one in failures})
+        self.succeeded, self.undecided, self.failed = (_Naming(failures) for _ in range(3))
+        self.judged = 0
+
+    def kind_of(self, later: _LaterRequest) -> _Naming:
+        """Return the names of its kind."""
+        if later.state == JournalState.SUCCEEDED:
+            return self.succeeded
+        is_failed = later.state == JournalState.FAILED and not later.is_on_its_way
+        return self.failed if is_failed else self.undecided
+
+    def so_far(self, *, is_whole: bool) -> SucceededLater:
+        """Return what was found."""
+        is_whole = is_whole and self.judged < MOST_JUDGED
+        named = self.succeeded.named, is_whole, self.undecided.named, self.failed.named
+        return SucceededLater(*named)
 
 
 class LaterSuccesses(GroupJournal):
@@ -142,8 +231,8 @@ class LaterSuccesses(GroupJournal):
         up to `REACH_MS` behind the failure, the newest failures first.
 
         Not found: a request with a longer deadline, one without its key, one on another topic, one
-        of another group, one that was pruned, and whatever lies behind `most_read` rows, which
-        `is_whole` tells.
+        of another group, one that was pruned, and whatever lies behind `most_read` rows, or behind
+        `MOST_JUDGED` failures, which `is_whole` tells.
 
         Args:
             most_read: rows of the journal.
@@ -152,40 +241,46 @@ class LaterSuccesses(GroupJournal):
             return SucceededLater({}, is_whole=True)
         with self._session.transaction(read_only=True) as connection:
             failures = _failures(connection, self._group, request_ids)
-        named = _Named({}, {})
-        wanted = _by_key(failures)
+        found = _Found(failures)
         left = most_read
         for after, until in time_slices([one.since for one in failures]):
             while after < until:
                 if left <= 0:
-                    return SucceededLater(named.succeeded, False, named.undecided)
+                    return found.so_far(is_whole=False)
                 rows = min(left, SPAN_ROWS)
-                after = self._look(wanted, named, after=after, until=until, rows=rows)
+                after = self._look(found, after=after, until=until, rows=rows)
                 left -= rows
-        return SucceededLater(named.succeeded, True, named.undecided)
+        return found.so_far(is_whole=True)
 
-    def _look(
-        self,
-        wanted: Mapping[tuple[str, bytes], Sequence[FailedOnce]],
-        named: _Named,
-        *,
-        after: int,
-        until: int,
-        rows: int,
-    ) -> int:
+    def _look(self, found: _Found, *, after: int, until: int, rows: int) -> int:
         """Add the requests of the next span; return its end."""
         with self._session.transaction(read_only=True) as connection:
             span = next_span(connection, self._group, after=after, until=until, rows=rows)
-            given = span_parameters(self._group, span) | {"keys": [key for _, key in wanted]}
-            answers = connection.execute(_LATER, given).all()
-        for request_id, state, topic, key, began_at in answers:
-            has_succeeded = state == JournalState.SUCCEEDED
-            found = named.succeeded if has_succeeded else named.undecided
-            for one in wanted.get((topic, key), ()):
-                ids = found.get(one.request_id, [])
-                if began_at >= one.since and len(ids) < MOST_NAMED:
-                    found[one.request_id] = [*ids, request_id]
+            given = span_parameters(self._group, span) | {"keys": found.keys}
+            later = [_LaterRequest(*row) for row in connection.execute(_LATER, given).all()]
+            for one in later:
+                if found.kind_of(one) is not found.failed:
+                    found.kind_of(one).add(one)
+            failed = (one for one in later if found.kind_of(one) is found.failed)
+            wanted = filter(found.failed.wants, failed)
+            while found.judged < MOST_JUDGED and (judged := list(islice(wanted, JUDGED_AT_ONCE))):
+                found.judged += len(judged)
+                for one in self._open_ones(connection, judged):
+                    found.failed.add(one)
         return span.until
+
+    def _open_ones(
+        self, connection: Connection, failed: Sequence[_LaterRequest]
+    ) -> list[_LaterRequest]:
+        """Return those that no person has discarded."""
+        ids = [one.request_id for one in failed]
+        rows, _ = history.read_rows(connection, self._group, ids)
+        actions = actions_of(connection, self._group, ids)
+        return [
+            one
+            for one in failed
+            if not is_discarded(actions.get(one.request_id, ()), rows.get(one.request_id))
+        ]
 
 
 def time_slices(since: Collection[int], *, reach_ms: int = REACH_MS) -> Iterator[tuple[int, int]]:
@@ -219,13 +314,6 @@ def _failures(connection: Connection, group: str, request_ids: Collection[str]) 
     ]
 
 
-def _by_key(failures: Sequence[FailedOnce]) -> dict[tuple[str, bytes], list[FailedOnce]]:
-    found: dict[tuple[str, bytes], list[FailedOnce]] = {}
-    for one in failures:
-        found.setdefault((one.topic, one.key), []).append(one)
-    return found
-
-
 @lru_cache
 def _first_ends(dialect: str) -> Select[Any]:
     """Return the statement for the first end of each that its client took for no success.
@@ -249,16 +337,27 @@ _MATTERS = [
         JournalState.CLAIMED,
         JournalState.RETRYING,
         JournalState.IN_DOUBT,
+        JournalState.FAILED,
     )
 ]
+# As `redrive_rule.decide` has it.
+_ON_ITS_WAY = and_(
+    request.c.state == JournalState.FAILED.value,
+    request.c.resend == literal_column("1"),
+    request.c.deadline_at > once(),
+)
 _LATER = (
     select(
         request.c.request_id,
         request.c.state,
         request.c.topic,
         request.c.message_key,
-        # A doubt about a request that was pruned has no claim any more.
-        func.coalesce(request.c.claimed_at, request.c.finished_at),
+        _ON_ITS_WAY,
+        # A doubt about a request that was pruned has no claim any more, a refusal has none.
+        case(
+            (_ON_ITS_WAY, once()),
+            else_=func.coalesce(request.c.claimed_at, request.c.finished_at),
+        ),
     )
     .where(
         in_span(),

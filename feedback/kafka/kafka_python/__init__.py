@@ -7,6 +7,6 @@
   send gives a `pending_record`; `send_refusals`: the answers after which a record is not stored.
 - `faults` turns kafka-python's errors into ours. `admin` is the connection for questions,
   `topic_names` asks for the names of all topics.
-- `membership`, `fetching`, `sockets`, `logins`, `retries`, `failures` and `logs` mend faults of
-  kafka-python. Its tests (`test_mends`) list them, with the versions that have them.
+- `membership`, `fetching`, `sockets`, `logins`, `retries`, `failures`, `logs` and `tagged_fields`
+  mend faults of kafka-python. Its tests (`test_mends`) list them, with the versions that have them.
 """

@@ -22,7 +22,8 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 import feedback.kafka.kafka_python.failures
 import feedback.kafka.kafka_python.logins
-import feedback.kafka.kafka_python.logs  # noqa: F401 - these mend kafka-python for this process
+import feedback.kafka.kafka_python.logs
+import feedback.kafka.kafka_python.tagged_fields  # noqa: F401 - these mend it for this process
 from feedback.clock import monotonic_s
 from feedback.names import addresses
 

@@ -55,6 +55,8 @@ def test_it_serves_without_docstrings_and_assertions(make_box: MakeBox, tmp_path
         for page in ("", "workers", "requests", "doubts", "letters", "topics", "actions", "audit"):
             answer = httpx.get(f"http://127.0.0.1:{port}/{page}", timeout=60)
             assert answer.status_code == 200, page
+            # A server that could not be asked is named.
+            assert 'class="away"' not in answer.text, (page, answer.text)
         assert console.stop() == ExitCode.FINE
     finally:
         console.kill()

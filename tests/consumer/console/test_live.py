@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
@@ -13,7 +15,8 @@ import httpx
 import pytest
 from selenium.webdriver.common.by import By
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from consumer.console import live, pages
@@ -155,6 +158,34 @@ def test_streams_that_wait_for_a_slow_server_hold_up_no_page(
         assert server.http.get("/page", timeout=LIMIT_S).text == "here"
 
 
+def test_of_streams_that_are_asked_for_at_once_no_more_begin_than_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "MOST_STREAMS", 2)
+    monkeypatch.setattr(live, "_until_next_s", lambda now_s: 0.05)
+    streams, together = live.LiveStreams(asyncio.Event()), threading.Barrier(6)
+
+    def asked(request: Request) -> Response:
+        answer = streams.of(lambda: "seen")
+        together.wait(LIMIT_S)
+        return answer
+
+    def first_event(_: int) -> str:
+        with server.http.stream("GET", "/live", headers=EVENTS, timeout=LIMIT_S) as answer:
+            said = next(answer.iter_lines())
+            everybody.wait(LIMIT_S)
+            return said
+
+    everybody = threading.Barrier(6)
+    with ExitStack() as stack:
+        stack.callback(streams.close)
+        server = AppServer(Starlette(routes=[Route("/live", asked)]))
+        stack.callback(server.close)
+        threads = stack.enter_context(ThreadPoolExecutor(6))
+        begun = Counter(threads.map(first_event, range(6)))
+    assert begun == {"event: content": 2, "event: full": 4}
+
+
 @pytest.mark.parametrize("page", ["/letters", "/topics", "/workers?go-on=yes"])
 def test_what_a_person_confirms_stays_as_it_was_seen(
     settings: Settings, opened: Open, page: str
@@ -206,11 +237,11 @@ def test_so_many_are_open_at_once_and_one_that_is_left_makes_room(
     ):
         next(events)
         refused = console.get("/workers", headers=EVENTS)
-        assert refused.status_code == 503 and "as many as may be" in refused.text
+        assert refused.text.startswith("event: full") and "as many as may be" in refused.text
 
     def is_taken() -> bool:
-        with console.stream("GET", "/workers", headers=EVENTS) as answer:
-            return answer.status_code == 200
+        with following(console, "/workers") as events:
+            return next(events)[0] == "content"
 
     eventually(is_taken, timeout_s=30, what="room for another one")
 

@@ -17,7 +17,7 @@ from starlette.types import Message
 
 from consumer.console import entrance
 from consumer.console.commands import cli
-from consumer.console.entrance import form_of, require_safe_address
+from consumer.console.entrance import Entrance, form_of, require_safe_address
 from consumer.console.people import (
     AT_ONCE,
     LONGEST_NAME,
@@ -33,10 +33,13 @@ from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import load
 from tests.consumer.console.conftest import Open
-from tests.consumer.console.people import PASSWORD, Browser, lines, logged_in, with_people
+from tests.consumer.console.people import PASSWORD, Browser, browsing, lines, logged_in, with_people
 from tests.eventually import eventually
 
 Browse = Callable[..., Browser]
+
+
+COOKIE = Entrance(load().console, load().kafka.group).cookie()
 
 
 @pytest.fixture
@@ -65,16 +68,30 @@ def test_who_is_not_logged_in_sees_the_login_alone(browse: Browse) -> None:
     assert browser.http.get("/audit").status_code == 303
     # A cookie that this console has not signed.
     forged = "eyJuYW1lIjogIm9sZ2EifQ==.aaaaaa.aaaaaaaaaaaaaaaaaaaaaaaaaaa"
-    assert browser.http.get("/audit", headers={"cookie": f"onceward={forged}"}).status_code == 303
+    assert browser.http.get("/audit", headers={"cookie": f"{COOKIE}={forged}"}).status_code == 303
+
+
+def test_a_login_at_another_group_s_console_on_the_same_host_ends_none(
+    opened: Open, people: ExitStack, tmp_path: Path
+) -> None:
+    consoles = [opened(with_people(load(kafka={"group": one}), tmp_path)) for one in ("a", "b")]
+    first, second = (people.enter_context(browsing(one)) for one in consoles)
+    assert first.login("olga").status_code == 303
+    # A browser sends both consoles the cookies of their host.
+    second.http.cookies.jar = first.http.cookies.jar
+    assert second.login("vera").status_code == 303
+    assert "olga" in first.http.get("/audit").text and "vera" in second.http.get("/audit").text
+    assert second.send("/logout").status_code == 303
+    assert first.http.get("/audit").status_code == 200
 
 
 @pytest.mark.parametrize(
     ("url", "name", "flags"),
     [
-        ("", "onceward", {"httponly", "samesite=strict", "path=/", "max-age=43200"}),
+        ("", COOKIE, {"httponly", "samesite=strict", "path=/", "max-age=43200"}),
         (
             "https://console.example",
-            "__Host-onceward",
+            f"__Host-{COOKIE}",
             {"httponly", "samesite=strict", "path=/", "max-age=43200", "secure"},
         ),
     ],
@@ -117,7 +134,7 @@ def test_a_form_that_another_page_sends_is_refused(browse: Browse, change: dict[
     headers = ours | {name: one for name, one in change.items() if name != "token"}
     assert browser.http.post("/logout", data=form, headers=headers).status_code == 403
     assert browser.http.get("/audit").status_code == 200
-    copied = {"cookie": f"onceward={browser.http.cookies['onceward']}"}
+    copied = {"cookie": f"{COOKIE}={browser.http.cookies[COOKIE]}"}
     assert httpx.get(f"{browser.http.base_url}/audit", headers=copied).status_code == 200
     assert browser.send("/logout").status_code == 303
     assert browser.http.get("/audit").status_code == 303

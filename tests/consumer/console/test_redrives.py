@@ -11,15 +11,16 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import NullPool, create_engine, insert, update
+from sqlalchemy import NullPool, create_engine, insert, select, update
 
 from consumer.console.previews import DISCARD, REDRIVE
 from consumer.console.redrives import BackgroundRedrives, RedriveThread
 from consumer.dlq.discard_command import discard_letters
 from consumer.dlq.redrive.loop import RedrivePace
 from consumer.dlq.redrive.redrive_session import resume
-from consumer.journal.redrive.redrive_row import DONE, RUNNING
-from consumer.journal.tables import request
+from consumer.dlq.unfinished import SILENT_MS
+from consumer.journal.redrive.redrive_row import CANCELLED, DONE, RUNNING
+from consumer.journal.tables import redrive, request
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
 from tests.consumer.console.conftest import Open, PlantLetters
@@ -72,6 +73,18 @@ def ask_anew(planted: Planted, failed: str) -> None:
     with engine.begin() as connection:
         group = planted.settings.kafka.group
         connection.execute(insert(request).values(group=group, **row._asdict()))
+
+
+def fail_anew(planted: Planted, failed: str, later: str) -> None:
+    """Let a failure be that of a request that was sent after another one of its key had failed."""
+    of = (request.c.group == planted.settings.kafka.group, request.c.request_id == failed)
+    first = select(request.c.message_key, request.c.finished_at).where(*of)
+    engine = create_engine(planted.settings.journal.url, poolclass=NullPool)
+    with engine.begin() as connection:
+        key, failed_at = connection.execute(first).one()
+        changed = update(request).where(of[0], request.c.request_id == later)
+        times = dict.fromkeys(("claimed_at", "finished_at", "deadline_at"), failed_at + 1)
+        connection.execute(changed.values(message_key=key, **times))
 
 
 def previewed(page: str) -> str:
@@ -280,6 +293,33 @@ def test_a_charge_twice_is_warned_of_and_asks_for_a_word(planted: Planted, olga:
     assert planted.sent(redrive_id) == Counter(["request-00000002"])
 
 
+def test_failures_of_one_wish_that_are_sent_back_together_are_warned_of(
+    planted: Planted, olga: Browser
+) -> None:
+    first, second, alone = (f"request-{number:08d}" for number in (2, 3, 4))
+    fail_anew(planted, first, second)
+    where = "/choose/redrive?all=yes"
+    page = olga.http.get(where).text
+    said = re.compile(rf"{first}</a>\s*: \s*<a [^>]*>{second}</a>\s*([a-z ]+)")
+    assert "may charge twice" in page and said.findall(page) == ["failed too"]
+    form = {"preview": previewed(page), "because": BECAUSE}
+    assert olga.send("/act/redrive", page=where, **form).status_code == 409
+    assert planted.redrives() == []
+    for one in (second, alone):
+        assert "all_the_same" not in olga.http.get(f"/choose/redrive?id={one}").text
+    seen = previewed(olga.http.get(f"/choose/redrive?id={first}").text)
+    # One person sends the later one back: the other, who has seen it open, looks again.
+    form = {"preview": previewed(olga.http.get(f"/choose/redrive?id={second}").text)}
+    other = redrive_of(olga.send("/act/redrive", page=where, **form, because=BECAUSE))
+    eventually(lambda: planted.redrive().owner is None, what=other, timeout_s=60)
+    form = {"preview": seen, "because": BECAUSE, "all_the_same": "yes"}
+    again = olga.send("/act/redrive", page=where, **form)
+    assert again.status_code == 409 and said.findall(again.text) == ["is not decided"]
+    form["preview"] = previewed(again.text)
+    redrive_id = redrive_of(olga.send("/act/redrive", page=where, **form))
+    eventually(lambda: planted.sent(redrive_id) == Counter([first]), timeout_s=60)
+
+
 def test_who_goes_on_is_asked_about_what_succeeded_since_the_page(
     planted: Planted, olga: Browser
 ) -> None:
@@ -352,6 +392,31 @@ def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: 
     nowhere = {"redrive_id": "nowhere", "because": "x", "process": ""}
     assert olga.send("/act/cancel_redrive", **nowhere).status_code == 409
     assert olga.http.get("/redrives/nowhere").status_code == 404
+
+
+def test_a_redrive_whose_process_was_killed_is_cancelled(planted: Planted, olga: Browser) -> None:
+    seen = previewed(olga.http.get("/choose/redrive?all=yes").text)
+    redrive_id = redrive_of(olga.send("/act/redrive", preview=seen, because=BECAUSE, rate="0.1"))
+    page, because = f"/redrives/{redrive_id}", {"because": "enough"}
+    pause = olga.form("pause_redrive", page)
+    assert olga.send("/act/pause_redrive", **pause | because).status_code == 303
+    ended(planted, redrive_id)
+    engine = create_engine(planted.settings.journal.url, poolclass=NullPool)
+
+    def leave_to(owner: str) -> None:
+        rows = update(redrive).where(redrive.c.redrive_id == redrive_id)
+        with engine.begin() as connection:
+            connection.execute(rows.values(owner=owner, updated_at=epoch_ms() - 2 * SILENT_MS))
+
+    leave_to("elsewhere-1-killed")
+    assert "stopped" in olga.http.get(page).text
+    cancel = olga.form("cancel_redrive", page)
+    leave_to("elsewhere-2-goes-on")
+    late = olga.send("/act/cancel_redrive", **cancel | because)
+    assert late.status_code == 409 and "somebody has gone on with" in late.text
+    again = olga.form("cancel_redrive", page)
+    assert olga.send("/act/cancel_redrive", **again | because).status_code == 303
+    assert planted.redrive().state == CANCELLED
 
 
 def test_a_redrive_whose_row_is_in_the_former_database_says_why_it_stopped(

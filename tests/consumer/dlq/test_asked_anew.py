@@ -18,7 +18,7 @@ def test_few_lines_are_shown_nothing_hostile_and_a_look_that_was_cut() -> None:
 
 
 def test_undecided_ones_are_said_apart() -> None:
-    succeeded, _, undecided, line = asked_anew_lines(
-        SucceededLater({"a": ["b"]}, is_whole=True, undecided={"a": ["c"]})
-    )
+    later = SucceededLater({"a": ["b"]}, True, undecided={"a": ["c"]}, failed={"d": ["e"]})
+    succeeded, _, undecided, line, failed, last = asked_anew_lines(later)
     assert "succeeded" in succeeded and "in doubt" in undecided and line == "  a: c"
+    assert "failed too" in failed and last == "  d: e"

@@ -436,5 +436,10 @@ def test_offered_topics_are_a_list_or_a_table_with_the_rules_of_each() -> None:
         load(None, http={"topics": {"seats": {"keys": "optional"}}})
     with pytest.raises(SettingsError, match=r"\[http\] topics.my seats"):
         load(None, http={"topics": ["my seats"]})
-    with pytest.raises(SettingsError, match=r"\[http\] submit_rate"):
-        load(None, http={"submit_rate": "as many as there are"})
+    # The last has a digit of another script.
+    for rate in ("as many as there are", "0/second", "1\u0663/second"):
+        with pytest.raises(SettingsError, match=r"\[http\] submit_rate"):
+            load(None, http={"submit_rate": rate})
+    for model in ("payments", "payments:Payment:of", "payments: Payment"):
+        with pytest.raises(SettingsError, match=r"\[http\] topics.seats.model"):
+            load(None, http={"topics": {"seats": {"model": model}}})

@@ -11,8 +11,9 @@ from feedback.web.hosts import listen
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_an_accepted_connection_sends_each_part_of_an_answer_at_once(host: str) -> None:
-    with listen(host, 0, setting="[console] port") as listening:
-        with socket.create_connection(listening.getsockname()[:2]):
-            accepted, _ = listening.accept()
-            with accepted:
-                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    with (
+        listen(host, 0, setting="[console] port") as listening,
+        socket.create_connection(listening.getsockname()[:2]),
+        listening.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

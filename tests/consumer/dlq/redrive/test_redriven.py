@@ -212,6 +212,22 @@ def test_a_later_success_of_the_same_key_is_named_before_a_letter_is_sent_back(
     assert scene.said("redrive", failed, "--yes")["sent"] == 1
 
 
+def test_of_two_failures_of_one_wish_the_later_one_is_named_before_they_are_sent_back(
+    scene: Scene,
+) -> None:
+    # The client was told FAILED before it asked anew.
+    first, second = (scene.fail({"amount": "bad"}, key="k")[0] for _ in range(2))
+    said = scene.said("redrive", "--all", "--dry-run")
+    assert (said["sent"], said["failed_later"]) == (2, {first: [second]})
+    asked = scene.dlq("redrive", first, code=1)
+    assert f"  {first}: {second}" in asked.stderr.splitlines() and not scene.sent_back()
+    assert json.loads(scene.dlq("show", first, "--json").stdout)["failed_later"] == [second]
+    scene.stage.workers[0].stop()
+    assert scene.said("redrive", second)["sent"] == 1
+    on_its_way = json.loads(scene.dlq("show", first, "--json").stdout)
+    assert (on_its_way["failed_later"], on_its_way["undecided_later"]) == ([], [second])
+
+
 def test_a_value_set_anew_is_a_new_request_and_the_old_one_is_closed(running: Scene) -> None:
     (failed,) = running.fail({"amount": "bad", "to": "Zoë"}, key="k")
     running.repair()

@@ -14,9 +14,10 @@ from consumer.journal.redrive.later_successes import (
     LaterSuccesses,
     time_slices,
 )
+from consumer.journal.redrive.redrive_rule import RedriveCandidate
 from consumer.journal.redrive.resolving import PersonDecisions
 from tests.consumer.journal.conftest import Database
-from tests.consumer.journal.samples import claim, finish, new_id
+from tests.consumer.journal.samples import SHA, claim, finish, new_id
 
 HOUR_MS = 3_600_000
 
@@ -49,16 +50,15 @@ def test_only_later_successes_of_the_same_key_are_named(
     )
     without_key = ended(journal, JournalState.FAILED, key=None)
     good = ended(journal, JournalState.SUCCEEDED)
-    for state, key in ((JournalState.SUCCEEDED, b"other"), (JournalState.FAILED, b"key")):
-        last = ended(journal, state, key=key)
+    last = ended(journal, JournalState.SUCCEEDED, key=b"other")
     elsewhere = ended(journal, JournalState.SUCCEEDED)
     database.change(
         "UPDATE onceward_request SET topic = 'refunds' WHERE request_id = :id", id=elsewhere
     )
-    assert later.of([failed, without_key, last, good, "nobody"]) == ({failed: [good]}, True, {})
-    assert later.of([]) == ({}, True, {})
+    assert later.of([failed, without_key, last, good, "nobody"]) == ({failed: [good]}, True, {}, {})
+    assert later.of([]) == ({}, True, {}, {})
     with LaterSuccesses(database.url, group="another") as others:
-        assert others.of([failed]) == ({}, True, {})
+        assert others.of([failed]) == ({}, True, {}, {})
 
 
 @pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.SUCCEEDED])
@@ -87,6 +87,56 @@ def test_later_requests_that_run_or_are_in_doubt_are_named_apart(
     found = later.of([failed])
     assert found.names_any and not found.of
     assert {*found.undecided[failed]} == {running, doubt}
+
+
+def decided(database: Database, group: str, name: str, *, is_undone: bool = False) -> None:
+    """Let a person discard a failure, and perhaps open its case again."""
+    with closing(PersonDecisions(database.url, group=group)) as decisions:
+        decisions.discard([RedriveCandidate(name, None, SHA, 0)], by="ann", reason="done by hand")
+        if is_undone:
+            decisions.undo_discard([name], by="ann", reason="it was not")
+
+
+def test_a_later_failure_that_is_open_may_be_sent_back_too(
+    journal: Journal,
+    later: LaterSuccesses,
+    database: Database,
+    group: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failed, discarded, undone, refused = (ended(journal, JournalState.FAILED) for _ in range(4))
+    decided(database, group, discarded)
+    decided(database, group, undone, is_undone=True)
+    database.change(
+        "UPDATE onceward_request SET claimed_at = NULL WHERE request_id = :id", id=refused
+    )
+    found = later.of([failed, undone])
+    assert found.names_any and not found.of and not found.undecided
+    # Of two that are sent back together, the earlier one names the later one.
+    assert found.failed == {failed: [undone, refused], undone: [refused]}
+    assert later.of([refused]) == ({}, True, {}, {})
+    monkeypatch.setattr("consumer.journal.redrive.later_successes.JUDGED_AT_ONCE", 1)
+    monkeypatch.setattr("consumer.journal.redrive.later_successes.MOST_JUDGED", 2)
+    assert later.of([failed]) == ({}, False, {}, {failed: [undone]})
+
+
+def test_a_failure_on_its_way_is_undecided_also_where_it_was_the_earlier_one(
+    journal: Journal, later: LaterSuccesses, database: Database
+) -> None:
+    sent_back = ended(journal, JournalState.FAILED, resend=True)
+    over = ended(journal, JournalState.FAILED, resend=True)
+    database.change(
+        "UPDATE onceward_request SET claimed_at = claimed_at - 1000 WHERE request_id <> 'none'"
+    )
+    failed = ended(journal, JournalState.FAILED)
+    assert later.of([failed]).undecided == {failed: [sent_back, over]}
+    assert later.of([sent_back]).failed == {sent_back: [failed]}
+    database.change(
+        "UPDATE onceward_request SET deadline_at = :at WHERE request_id = :id",
+        id=over,
+        at=time.time_ns() // 1_000_000 - 1,
+    )
+    assert later.of([failed]).undecided == {failed: [sent_back]}
 
 
 def test_a_success_between_two_failures_of_a_request_is_named(

@@ -43,6 +43,7 @@ SEEN = {
     "kafka.net.manager:KafkaConnectionManager._connect": "62606072090d",
     "kafka.producer.producer_batch:ProducerBatch.complete_exceptionally": "263cb8e2dc48",
     "kafka.net.connection:KafkaConnection._send_request": "d4e7612b5c32",
+    "kafka.protocol.schemas.fields.codecs.tagged_fields:TaggedFields.decode_empty": "7cde93a3a8d3",
 }
 
 
