@@ -64,9 +64,9 @@ class EventLog:
         """Log an event that a person should look at."""
         self._log(logging.ERROR, event, fields)
 
-    def exception(self, event: str, **fields: object) -> None:
-        """Log a fault of our own, with its stack."""
-        self._emit(logging.ERROR, event, fields, exc_info=True)
+    def exception(self, event: str, fault: BaseException | None = None, **fields: object) -> None:
+        """Log a fault of our own, with its stack; by default the one that is handled here."""
+        self._emit(logging.ERROR, event, fields, fault=fault or sys.exception())
 
     def raised(self, event: str, error: BaseException, **fields: object) -> None:
         """Log an exception of the user's code: its class and stack, never its text.
@@ -87,17 +87,17 @@ class EventLog:
         event: str,
         fields: dict[str, object],
         *,
-        exc_info: bool = False,
+        fault: BaseException | None = None,
         stack: str = "",
     ) -> None:
         extra = {_EVENT: event, _FIELDS: fields, _STACK: stack}
         # One template for each event, so that an application can group by it.
         template, arguments = (f"{event} %s", (_Words(fields),)) if fields else (event, ())
         logger = self._logger
-        fault = sys.exc_info() if exc_info else None
+        handled = None if fault is None else (type(fault), fault, fault.__traceback__)
         # `Logger.log` would look for its caller, which is this line, for a sixth of the time.
         record = logger.makeRecord(
-            logger.name, level, __file__, 0, template, arguments, fault, extra=extra
+            logger.name, level, __file__, 0, template, arguments, handled, extra=extra
         )
         logger.handle(record)
 

@@ -201,7 +201,8 @@ def _fault(request: Request, error: Exception) -> tuple[int, str]:
         return 403, str(error)
     if isinstance(error, OncewardError):
         return 409 if error.exit_code is ExitCode.BAD_ANSWER else 503, str(error)
-    log.exception("page.failed", path=request.url.path)
+    # Where a thread handles it, nothing is being raised there any more.
+    log.exception("page.failed", error, path=request.url.path)
     return 500, "a fault of ours: its stack is in the log of the console"
 
 

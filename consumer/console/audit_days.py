@@ -77,20 +77,22 @@ def _day(reports: Path, day: str) -> AuditDay:
         return _judged(day, summary, has_page=(folder / "report.html").is_file())
     except FileNotFoundError:
         return AuditDay(day, "none")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        # Of a number that is Infinity, and of arrays in arrays.
         unseen = ("its summary cannot be read",)
         return AuditDay(day, "incomplete", unseen=unseen)
 
 
-def _judged(day: str, summary: dict[str, Any], *, has_page: bool) -> AuditDay:
-    verdict = str(summary["verdict"])
-    counts = summary["counts"]
+def _judged(day: str, summary: Any, *, has_page: bool) -> AuditDay:
+    verdict, counts, unseen = str(summary["verdict"]), summary["counts"], summary["unseen"]
+    if not (isinstance(counts["findings"], dict) and isinstance(unseen, list)):
+        raise TypeError
     return AuditDay(
         day,
         verdict if verdict in VERDICTS else "incomplete",
         int(counts["requests"]),
         dict(_named(counts["findings"])),
-        tuple(map(str, summary["unseen"])),
+        tuple(map(str, unseen)),
         has_page,
     )
 

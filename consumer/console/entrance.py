@@ -20,7 +20,7 @@ from itsdangerous import Signer
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from consumer.console.people import ANYBODY, LONGEST_NAME, People, Person, TooManyLogins
 from feedback.clock import epoch_ms
@@ -240,13 +240,16 @@ async def form_of(request: Request) -> Form:
     """Return the fields of a form; of two of one name the last.
 
     Raises:
-        HTTPException: it is none, or too long.
+        HTTPException: it is none, or too long, or the browser has left.
     """
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise HTTPException(413, "this form is too long")
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_BYTES:
+                raise HTTPException(413, "this form is too long")
+    except ClientDisconnect:
+        raise HTTPException(400, "the browser has left before its form ended") from None
     try:
         fields = parse_qsl(
             body.decode("ascii"),

@@ -14,7 +14,7 @@ from feedback.errors import OncewardError
 T = TypeVar("T")
 # Each page asks at most so many readers at once.
 THREADS = 16
-# A reading that is older hangs, or tells of what was before an act.
+# A reading that is older hangs, or tells of the time before an act.
 LONGEST_S = 30.0
 
 

@@ -1,7 +1,8 @@
 """The dead letters of the group, or of another system's topic, as they were a moment ago.
 
 A thread reads them when somebody looks and the last reading is old, and pages show that one and its
-time. It rests twenty times as long as it has read, so that workers keep their processors.
+time. It rests twenty times as long as it has read, so that workers keep their processors, and half
+a minute at most: one slow answer of Kafka would hide new letters for minutes.
 
 The page Now wants a number alone. The view of a choice is looked up when somebody opens its page,
 and kept for as long as no letter changes; that of all letters by the thread, where somebody has
@@ -13,7 +14,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from consumer.console.facts import ReadFact, read_fact
@@ -36,6 +37,7 @@ LISTED = 200
 BARS = 60
 OLD_S = 10.0
 RESTS = 20
+MOST_REST_S = 30.0
 FIRST_WAIT_S = 5.0
 MOST_VIEWS = 10
 
@@ -47,11 +49,13 @@ class OpenLetters:
     Attributes:
         shown: how many may need a decision.
         at: when the reading was begun.
+        age_s: how long ago that was.
     """
 
     shown: int
     unfinished: list[UnfinishedRedrive]
     at: int
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class ChosenLetters:
 @dataclass(frozen=True, slots=True)
 class _Refresh:
     letters: OpenLetters
+    begun_s: float
     # Of the index, whose letters have not changed between two readings with the same one.
     version: int
     # Counting 100,000 letters takes half a second, and so may the look for later requests of the
@@ -128,7 +133,10 @@ class LetterBoard:
     def count(self) -> ReadFact[OpenLetters]:
         """Return how many letters may need a decision by the last reading; see `look`."""
         last = self._refreshed()
-        return ReadFact(None, last.why) if last.value is None else ReadFact(last.value.letters)
+        if last.value is None:
+            return ReadFact(None, last.why)
+        age_s = monotonic_s() - last.value.begun_s
+        return ReadFact(replace(last.value.letters, age_s=age_s))
 
     def look(self, choice: LetterChoice = EVERYTHING) -> ReadFact[ChosenLetters]:
         """Return the letters of the last reading; begin a new one where that is old.
@@ -193,19 +201,19 @@ class LetterBoard:
         with self._lock:
             now_s = monotonic_s()
             read_s = now_s - begun_s if found.value else 0.0
-            rest_s = max(OLD_S, RESTS * read_s)
+            rest_s = max(OLD_S, min(RESTS * read_s, MOST_REST_S))
             self._last, self._old_at_s = found, now_s + rest_s
             self._stale_at_s = self._old_at_s + rest_s
 
     def _refresh(self) -> _Refresh:
-        at = epoch_ms()
+        at, begun_s = epoch_ms(), monotonic_s()
         with (
             journaled_letters(self._settings, dlqs=self._dlqs) as reader,
             Lookup.from_settings(self._settings) as lookup,
         ):
             self._index.refresh(reader, LetterStates(lookup))
         letters = OpenLetters(self._index.count(), unfinished_of(self._settings), at)
-        done = _Refresh(letters, self._index.version)
+        done = _Refresh(letters, begun_s, self._index.version)
         before = self._last.value if self._last is not None else None
         if before is not None and before.version == done.version:
             with self._lock:

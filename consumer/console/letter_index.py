@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -121,11 +121,13 @@ class LetterIndex:
     Attributes:
         group: whose journal says the states.
         positions: the next offset to read of each partition.
+        topic_ids: of the topics that were read: the same offsets of another one are new letters.
         version: a higher number with each change of the table.
     """
 
     group: str
     positions: dict[Partition, int] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
     version: int = 0
 
     def __post_init__(self) -> None:
@@ -148,7 +150,7 @@ class LetterIndex:
         # Before anything is read: a change meanwhile is found by the next refresh.
         mark = states.append_mark()
         spans = reader.spans()
-        self._forget(spans)
+        self._forget(spans, reader.topic_ids)
         for page in reader.pages(resumed(spans, self.positions)):
             self._write(_INSERT, (_columns(one, self.group) for one in page.letters))
             self.positions |= page.positions
@@ -240,15 +242,19 @@ class LetterIndex:
         with self._lock:
             self._database.close()
 
-    def _forget(self, spans: OffsetSpans) -> None:
+    def _forget(self, spans: OffsetSpans, topic_ids: Mapping[str, str]) -> None:
         """Delete the letters that Kafka has deleted, and those of topics that were made anew."""
+        known = {name: one for name, one in topic_ids.items() if one}
+        anew = {name for name, one in known.items() if self.topic_ids.get(name, one) != one}
         for place, position in [*self.positions.items()]:
             span = spans.get(place)
-            if span is None or position > span.end:
+            # A topic without an id is another one for certain where it has fewer records.
+            if span is None or position > span.end or place[0] in anew:
                 del self.positions[place]
                 self._write(_DELETE, [(*place, 2**62)])
             else:
                 self._write(_DELETE, [(*place, span.begin)])
+        self.topic_ids |= known
 
     def _want(self, changed: Collection[str] | None, unsent: Collection[str]) -> _Name:
         """Note of which letters this refresh asks.
@@ -354,7 +360,7 @@ _UNCOUNTED = -1
 
 
 def _condition(name: str, value: str) -> str:
-    """Return the condition in SQL: it takes what the filter of a redrive takes."""
+    """Return the condition in SQL: it takes as the filter of a redrive takes."""
     alike = f"{CONDITIONS[name]} = :{name}"
     if name != "exception" or not value or "." in value:
         return alike

@@ -17,7 +17,7 @@ from consumer.features.pausing.paused import GUARD
 from consumer.journal.doubts import UnsweptFound
 from consumer.journal.pauses import PauseRow
 from consumer.ops.workers.ages import age
-from consumer.ops.workers.workers import WorkerRow, WorkerState
+from consumer.ops.workers.workers import UNREADABLE, WorkerRow, WorkerState
 from consumer.ops.workers.workers_reading import WorkersFound
 from feedback.console.plurals import counted
 
@@ -58,6 +58,8 @@ class Overview:
 
 # An audit of yesterday that runs this morning is in time.
 MOST_DAYS_AGO = 2
+# A reading of dead letters that is older may miss later failures.
+MOST_AGE_S = 60.0
 _ALIVE = frozenset({WorkerState.LIVES, WorkerState.DRAINS, WorkerState.NO_HEARTBEAT})
 
 
@@ -100,6 +102,8 @@ def _of_workers(fact: ReadFact[WorkersFound]) -> Iterator[Need]:
             yield Need(f"{one.worker_id} is dead and has left {counted(left, 'claim')}", "workers")
         elif one.state in (WorkerState.NO_HEARTBEAT, WorkerState.LEASE_OVER):
             yield Need(f"{one.worker_id}: {one.state.value}", "workers")
+        if one.heartbeat and not one.heartbeat.is_read:
+            yield Need(f"{one.worker_id}: {UNREADABLE}", "workers", is_known=False)
         for topic in guarded_topics(one):
             said = f"{one.worker_id} has paused {topic}: its counterparty does not answer"
             yield Need(said, "topics")
@@ -131,6 +135,7 @@ def _of_letters(fact: ReadFact[OpenLetters]) -> Iterator[Need]:
         return
     letters = fact.value
     yield from _undecided(letters, "letters")
+    yield from _old(letters, "letters")
     for one in letters.unfinished:
         yield Need(unfinished_words(one), f"redrives/{quote(one.redrive_id, safe='')}")
 
@@ -139,7 +144,9 @@ def _of_others(dlq: str, fact: ReadFact[OpenLetters]) -> Iterator[Need]:
     page = f"letters?dlq={quote(dlq, safe='')}"
     yield from _unknown(fact, f"dead letters in {dlq} are", page)
     if fact.value is not None:
-        yield from _undecided(fact.value, page, f" in {dlq}")
+        where = f" in {dlq}"
+        yield from _undecided(fact.value, page, where)
+        yield from _old(fact.value, page, where)
 
 
 def _undecided(letters: OpenLetters, page: str, where: str = "") -> Iterator[Need]:
@@ -147,6 +154,12 @@ def _undecided(letters: OpenLetters, page: str, where: str = "") -> Iterator[Nee
     if shown:
         verb = "needs" if shown == 1 else "need"
         yield Need(f"{counted(shown, 'dead letter')}{where} {verb} a decision", page)
+
+
+def _old(letters: OpenLetters, page: str, where: str = "") -> Iterator[Need]:
+    if letters.age_s > MOST_AGE_S:
+        said = f"dead letters{where} were last read {age(letters.age_s)} ago: newer ones"
+        yield Need(f"{said} are not known", page, is_known=False)
 
 
 def _of_owed(fact: ReadFact[list[OwedLate]]) -> Iterator[Need]:

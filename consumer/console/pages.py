@@ -24,7 +24,7 @@ from consumer.console.rendering import Page, Templates, is_part
 from consumer.console.sources import all_of, source_of
 from consumer.dlq.dates import moment_ms
 from consumer.dlq.decoded import decoded, header_text
-from consumer.dlq.doubts_list import count_open_doubts, doubts_of, resolve_commands
+from consumer.dlq.doubts_list import count_open_doubts, newest_doubts, resolve_commands
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
@@ -35,7 +35,7 @@ from consumer.journal.records import JournalState
 from consumer.journal.searching import FoundRequests, JournalSearch, RequestQuery
 from consumer.journal.topic_load import LoadsFound, TopicLoads
 from consumer.ops.outbox_counts import outbox_counts
-from consumer.ops.workers.workers import paces_of
+from consumer.ops.workers.workers import UNREADABLE, paces_of
 from consumer.ops.workers.workers_reading import workers_of
 from feedback.clock import epoch_ms
 from feedback.errors import InvalidMessage, SettingsError
@@ -43,7 +43,6 @@ from feedback.records.envelope import Headers, check_request_id
 from feedback.settings.settings import Settings
 from feedback.status import State
 
-OWN = all_of("")
 LISTED = 100
 VALUE_LIMIT = 65_536
 HEADER_LIMIT = 2000
@@ -105,7 +104,7 @@ class ConsolePages:
     def workers(self, request: Request) -> Response:
         """Show each worker and its slots, and the claims that dead ones have left."""
         found = self._workers.of(within_s=_shared_s(request))
-        return self._page(request, "workers", page="workers", found=found)
+        return self._page(request, "workers", page="workers", found=found, unreadable=UNREADABLE)
 
     def requests(self, request: Request) -> Response:
         """Search requests."""
@@ -185,7 +184,7 @@ class ConsolePages:
 
     def doubts(self, request: Request) -> Response:
         """Show the open doubts, the newest first."""
-        found = doubts_of(self._settings, OWN, limit=LISTED)
+        found = newest_doubts(self._settings, limit=LISTED)
         commands = {
             one.request_id: resolve_commands(one, config=self._file) for one in found.newest
         }
@@ -199,7 +198,13 @@ class ConsolePages:
         pauses, found, load = self._readers.begin(self._pauses)(), workers(), counts()
         outbox = outbox_counts_of()
         rows = found.value.rows if found.value else []
-        redis_away = found.value.away if found.value else None
+        unseen = [
+            f"{one.worker_id}: {UNREADABLE}"
+            for one in rows
+            if one.heartbeat and not one.heartbeat.is_read
+        ]
+        if found.value and found.value.away:
+            unseen.append(found.value.away)
         lag: dict[str, int] = {}
         handlers: dict[str, set[str]] = {}
         loads = [one.heartbeat.load for one in rows if one.heartbeat]
@@ -239,8 +244,8 @@ class ConsolePages:
             handlers=handlers,
             paused=paused,
             guarded=guarded,
-            is_known=pauses.value is not None and found.value is not None and redis_away is None,
-            away={why for why in (pauses.why, found.why, load.why, redis_away) if why},
+            is_known=pauses.value is not None and found.value is not None and not unseen,
+            away={why for why in (pauses.why, found.why, load.why, *unseen) if why},
         )
 
     def actions(self, request: Request) -> Response:

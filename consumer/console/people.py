@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -32,6 +33,10 @@ FAILURES_S = 300.0
 MOST_REMEMBERED = 1000
 # Each password that is looked at takes 64 MiB and tens of milliseconds.
 AT_ONCE = 2
+# Others wait for their turn: who guesses all the time would shut out whoever has the password. Each
+# holds one of the forty threads of the pages.
+MOST_WAITING = 20
+LONGEST_WAIT_S = 5.0
 
 
 class ConsoleRole(StrEnum):
@@ -156,6 +161,7 @@ class People:
         # An unknown name takes as long as a known one.
         self._nobodys = HASHER.hash(secrets.token_hex())
         self._room = threading.BoundedSemaphore(AT_ONCE)
+        self._queue = threading.BoundedSemaphore(AT_ONCE + MOST_WAITING)
         self._failures: deque[tuple[float, str]] = deque(maxlen=MOST_REMEMBERED)
         self._now()
 
@@ -164,22 +170,23 @@ class People:
         return self._now().get(name)
 
     def login(self, name: str, password: str) -> Person | None:
-        """Return the person with this name and password.
+        """Return the person with this name and password; wait for a turn.
 
         Raises:
-            TooManyLogins: this name has failed too often, or too many are looked at now.
+            TooManyLogins: this name has failed too often, or too many wait for their turn.
         """
         self._require_few_failures(name)
-        if not self._room.acquire(blocking=False):
-            raise TooManyLogins("others log in just now: try again in a moment")
-        try:
+        with (
+            _entered(self._queue, within_s=0.0),
+            _entered(self._room, within_s=LONGEST_WAIT_S),
+        ):
+            # Others of this name may have failed meanwhile.
+            self._require_few_failures(name)
             person = self._now().get(name)
             hashed = person.hash if person and person.hash != BY_PROXY else self._nobodys
             if self._is_of(password, hashed) and person is not None:
                 return person
-        finally:
-            self._room.release()
-        self._failures.append((monotonic_s(), name[:LONGEST_NAME]))
+            self._failures.append((monotonic_s(), name[:LONGEST_NAME]))
         return None
 
     def _now(self) -> Mapping[str, Person]:
@@ -196,3 +203,13 @@ class People:
         failed = sum(at > since_s and one == name[:LONGEST_NAME] for at, one in [*self._failures])
         if failed >= MOST_FAILURES:
             raise TooManyLogins("too many logins of this name failed: try again in five minutes")
+
+
+@contextmanager
+def _entered(room: threading.BoundedSemaphore, *, within_s: float) -> Iterator[None]:
+    if not room.acquire(timeout=within_s):
+        raise TooManyLogins("others log in just now: try again in a moment")
+    try:
+        yield
+    finally:
+        room.release()

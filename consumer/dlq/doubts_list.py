@@ -80,6 +80,20 @@ class DoubtsFound:
     unswept: UnsweptFound = NOTHING_UNSWEPT
 
 
+@dataclass(frozen=True, slots=True)
+class NewestDoubts:
+    """The newest doubts of a group.
+
+    Attributes:
+        count: how many are open.
+        unswept: the claims that may become further ones.
+    """
+
+    count: int
+    newest: list[Row]
+    unswept: UnsweptFound
+
+
 def require_doubts_alone(given: LetterOptions) -> None:
     """Return when the options fit doubts, which are rows of the journal.
 
@@ -99,6 +113,13 @@ def doubts_of(settings: Settings, given: LetterOptions, *, limit: int) -> Doubts
         unswept = doubts.unswept()
         rows = (row for page in doubts.pages() for row in page)
         return replace(found_doubts(rows, given.filter, limit=limit), unswept=unswept)
+
+
+def newest_doubts(settings: Settings, *, limit: int) -> NewestDoubts:
+    """Return the newest of the group's open doubts. No other one is read, but counted."""
+    with Doubts.from_settings(settings) as doubts:
+        unswept = doubts.unswept()
+        return NewestDoubts(*doubts.newest(limit), unswept)
 
 
 def count_open_doubts(settings: Settings) -> tuple[int, UnsweptFound]:

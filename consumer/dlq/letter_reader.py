@@ -64,6 +64,11 @@ class LetterReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The ids of the topics of the last spans; see `KafkaScan`."""
+        return self._scan.topic_ids
+
     def spans(self, *, since_ms: int | None = None) -> OffsetSpans:
         """Return the offsets that can be read now.
 
@@ -75,6 +80,10 @@ class LetterReader:
         """
         from_ms = None if since_ms is None else since_ms - CLOCKS_APART_MS
         return self._scan.spans(self._names(), since_ms=from_ms)
+
+    def ids_of(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of dead letter topics; see `KafkaScan`."""
+        return self._scan.ids_of(topics)
 
     def pages(self, spans: Mapping[Partition, OffsetSpan]) -> Iterator[LetterPage]:
         """Yield the letters of spans, those of a partition in their order.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from heapq import nlargest
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, func, select, text, tuple_
@@ -74,6 +75,7 @@ class Doubts(GroupJournal):
             given |= zip(names, behind, strict=True)
             with self._session.transaction(read_only=True) as connection:
                 require_complete(connection)
+                self._go_in_order(connection)
                 answers = connection.execute(_page(self._session.dialect), given).all()
             rows = [Row(*answer) for answer in answers]
             if rows:
@@ -86,6 +88,20 @@ class Doubts(GroupJournal):
         """Return how many there are."""
         with self._session.transaction(read_only=True) as connection:
             return sum(one.requests for one in count_doubts(connection, self._group))
+
+    def newest(self, most: int) -> tuple[int, list[Row]]:
+        """Return how many there are, and so many of the newest."""
+        given = {"this_group": self._group, "most": most}
+        newest = _newest(self._session.dialect)
+        rows: list[Row] = []
+        with self._session.transaction(read_only=True) as connection:
+            counts = count_doubts(connection, self._group)
+            self._go_in_order(connection)
+            for one in counts:
+                answers = connection.execute(newest, given | {"of_topic": one.topic}).all()
+                found = [*rows, *(Row(*answer) for answer in answers)]
+                rows = nlargest(most, found, key=lambda row: (row.finished_at, row.request_id))
+        return sum(one.requests for one in counts), rows
 
     def unswept(self) -> UnsweptFound:
         """Return the claims of dead workers that may become doubts.
@@ -100,6 +116,15 @@ class Doubts(GroupJournal):
             living = connection.execute(_LIVING, given).scalar_one()
         claims = [UnsweptClaims(one[0].removesuffix(DISOWNED), *one[1:]) for one in answers]
         return UnsweptFound(claims, living)
+
+    def _go_in_order(self, connection: Connection) -> None:
+        """Have the queries of this transaction read along the index, which has their order.
+
+        Without statistics PostgreSQL takes the doubts for a few: it would look up all that are left
+        for each page, and sort them. So it ends with the page.
+        """
+        if self._session.dialect == "postgresql":
+            connection.execute(_IN_ORDER)
 
 
 def count_doubts(connection: Connection, group: str) -> list[DoubtCount]:
@@ -155,6 +180,23 @@ def _page(dialect: str) -> Select[Any]:
     return by_index(wanted, rows, "doubt")
 
 
+@lru_cache
+def _newest(dialect: str) -> Select[Any]:
+    rows = open_requests(dialect)
+    wanted = (
+        select(*row_columns(rows))
+        .where(
+            rows.c.group == bindparam("this_group"),
+            text(DOUBT),
+            rows.c.topic == bindparam("of_topic"),
+        )
+        .order_by(rows.c.finished_at.desc(), rows.c.request_id.desc())
+        .limit(bindparam("most"))
+    )
+    return by_index(wanted, rows, "doubt")
+
+
+_IN_ORDER = text("SET LOCAL enable_sort = off")
 _LIVING = (
     select(func.count())
     .select_from(worker)

@@ -73,6 +73,10 @@ class KafkaScan:
             first open one. False for a caller that looks only for its own records, written outside
             of transactions: another writer's open transaction must not hide them.
         timeout_s: how long Kafka may take for an answer, and between records.
+
+    Attributes:
+        topic_ids: of the topics of the last spans, as `TopicDescription` has them. The offsets of a
+            topic with another id are those of other records.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class KafkaScan:
         self._committed_only = committed_only
         self._timeout_s = timeout_s
         self._reader: PartitionReader | None = None
+        self.topic_ids: dict[str, str] = {}
 
     def __enter__(self) -> KafkaScan:
         return self
@@ -105,6 +110,18 @@ class KafkaScan:
         with administrator(self._settings, timeout_s=self._timeout_s) as admin:
             return why_unseen(admin, there, beside)
 
+    def ids_of(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the ids of topics, as `TopicDescription` has them; of those alone that exist.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer, or does not let us read a topic.
+        """
+        wanted = sorted(set(topics))
+        if not wanted:
+            return {}
+        with administrator(self._settings, timeout_s=self._timeout_s) as admin:
+            return {one.name: one.topic_id for one in _there(admin, wanted)}
+
     def spans(self, topics: Iterable[str], *, since_ms: int | None = None) -> OffsetSpans:
         """Return the spans to read now; a topic that does not exist has none.
 
@@ -115,10 +132,15 @@ class KafkaScan:
             KafkaUnavailable: Kafka did not answer, or does not let us read a topic.
         """
         wanted = sorted(set(topics))
+        self.topic_ids = {}
         if not wanted:
             return {}
         with administrator(self._settings, timeout_s=self._timeout_s) as admin:
-            places = _places(admin, wanted)
+            there = _there(admin, wanted)
+            # Before the offsets: whoever reads a topic that is made anew meanwhile has the old id,
+            # and finds another one the next time.
+            self.topic_ids = {one.name: one.topic_id for one in there}
+            places = [(one.name, number) for one in there for number in sorted(one.partitions)]
             # The end first, so that no span ends before it begins.
             ends = admin.offsets(
                 places, OffsetMark.COMMITTED_END if self._committed_only else OffsetMark.END
@@ -199,11 +221,11 @@ def _passed(reader: PartitionReader, left: dict[Partition, OffsetSpan]) -> dict[
     return passed
 
 
-def _places(admin: Administrator, topics: list[str]) -> list[Partition]:
-    places: list[Partition] = []
-    for topic, found in admin.describe(topics).items():
+def _there(admin: Administrator, topics: list[str]) -> list[TopicDescription]:
+    there: list[TopicDescription] = []
+    for found in admin.describe(topics).values():
         if isinstance(found, TopicDescription):
-            places += [(topic, number) for number in sorted(found.partitions)]
+            there.append(found)
         elif not isinstance(found, TopicAbsent):
             raise found
-    return places
+    return there

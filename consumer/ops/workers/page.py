@@ -13,7 +13,7 @@ from consumer.dlq.dates import moment
 from consumer.dlq.list_page import unmarked
 from consumer.journal.workers import HeldClaims
 from consumer.ops.workers.ages import age
-from consumer.ops.workers.workers import WorkerLoad, WorkerRow, WorkerState
+from consumer.ops.workers.workers import UNREADABLE, WorkerLoad, WorkerRow, WorkerState
 from feedback.console.plurals import counted
 
 # Narrower terminals get neither; the JSON has both.
@@ -36,7 +36,7 @@ def workers_page(rows: Sequence[WorkerRow], *, width: int) -> RenderableType:
 
 def row_json(one: WorkerRow) -> dict[str, Any]:
     """Return a worker as `--json` prints it."""
-    load = one.heartbeat and one.heartbeat.load
+    load = one.heartbeat.load if one.heartbeat and one.heartbeat.is_read else None
     claims = one.held
     return {
         "worker_id": one.worker_id,
@@ -102,6 +102,8 @@ def _further(one: WorkerRow) -> list[RenderableType]:
     lines: list[RenderableType] = [
         unmarked(f"{one.worker_id}: {topic} is paused by {by}") for topic, by in load.paused.items()
     ]
+    if one.heartbeat and not one.heartbeat.is_read:
+        lines.append(unmarked(f"{one.worker_id}: {UNREADABLE}"))
     lines += [
         unmarked(f"{one.worker_id} has {counted(records, 'record')} of {topic} left to read")
         for topic, records in load.lag.items()

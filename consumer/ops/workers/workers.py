@@ -38,7 +38,7 @@ class WorkerLoad(BaseModel):
         handlers: their declarations in a line, by topic.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     held: int | None = None
     waiting: int | None = None
@@ -80,12 +80,15 @@ def load_of(
     ).model_dump()
 
 
-def decode_load(value: bytes) -> WorkerLoad:
-    """Return the content of a heartbeat; an empty one where it is no heartbeat of ours."""
+def decode_load(value: bytes) -> WorkerLoad | None:
+    """Return the content of a heartbeat; None where it is none of our version."""
     try:
         return WorkerLoad.model_validate_json(value)
     except ValidationError:
-        return WorkerLoad()
+        return None
+
+
+UNREADABLE = "the content of its heartbeat cannot be read"
 
 
 class WorkerState(StrEnum):
@@ -104,11 +107,14 @@ class SeenHeartbeat:
     """A heartbeat that Redis still has.
 
     Attributes:
+        load: an empty one where it cannot be read.
         age_s: since it was written.
+        is_read: an empty load says nothing otherwise, also not that no topic is paused.
     """
 
     load: WorkerLoad
     age_s: float
+    is_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)

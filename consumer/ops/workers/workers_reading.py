@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from consumer.journal import JournalUnavailable
 from consumer.journal.workers import HeldClaims, RegisteredWorker, Workers
-from consumer.ops.workers.workers import SeenHeartbeat, WorkerRow, WorkerState, decode_load, rows_of
+from consumer.ops.workers.workers import (
+    SeenHeartbeat,
+    WorkerLoad,
+    WorkerRow,
+    WorkerState,
+    decode_load,
+    rows_of,
+)
 from feedback.errors import RedisUnavailable
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -62,10 +69,12 @@ def _heartbeats(
     """
     with closing(StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)) as it:
         found = it.heartbeats([one.worker_id for one in registered])
-    return {
-        worker_id: SeenHeartbeat(decode_load(value), age_s)
-        for worker_id, (value, age_s) in found.items()
-    }
+    return {worker_id: _seen(*one) for worker_id, one in found.items()}
+
+
+def _seen(value: bytes, age_s: float) -> SeenHeartbeat:
+    load = decode_load(value)
+    return SeenHeartbeat(load or WorkerLoad(), age_s, is_read=load is not None)
 
 
 def _with_claims(journal: Workers, rows: Iterable[WorkerRow]) -> Iterator[WorkerRow]:

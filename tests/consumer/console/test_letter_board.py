@@ -1,12 +1,13 @@
-"""A reading that fails by a fault of ours is said, and no older one stands in for it."""
+"""A reading that fails by a fault of ours is said, and no older one stands in for a new one."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
-from consumer.console.letter_board import LetterBoard
+from consumer.console.letter_board import LetterBoard, OpenLetters, _Refresh
 from consumer.console.letter_choice import EVERYTHING, LetterChoice
 from consumer.console.letter_index import LetterIndex, LetterView
 from consumer.dlq.dates import DateRange
@@ -15,6 +16,7 @@ from feedback.clock import monotonic_s
 from feedback.settings.settings import Settings, load
 from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.eventually import eventually
+from tests.kit.settings import write_settings
 
 
 def test_what_was_read_last_night_is_not_shown_this_morning(
@@ -69,6 +71,34 @@ def test_a_fault_of_ours_is_no_old_reading(
 
     assert eventually(is_said)
     board.close()
+
+
+def test_after_a_slow_reading_another_one_is_made_within_half_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1000.0
+    begun: list[float] = []
+
+    def slowly(_: LetterBoard) -> _Refresh:
+        nonlocal now_s
+        begun.append(now_s)
+        now_s += 60.0
+        return _Refresh(OpenLetters(len(begun), [], 0), begun[-1], 0)
+
+    monkeypatch.setattr(LetterBoard, "_refresh", slowly)
+    monkeypatch.setattr("consumer.console.letter_board.monotonic_s", lambda: now_s)
+    monkeypatch.setattr("consumer.console.letter_board.FIRST_WAIT_S", 60.0)
+    board = LetterBoard(load(write_settings(tmp_path, {"kafka": {"group": "g"}})))
+    first = board.count().value
+    assert first is not None and (first.shown, first.age_s) == (1, 60.0)
+    now_s += 29.0
+    rests = board.count().value
+    assert rests is not None and (rests.shown, rests.age_s, len(begun)) == (1, 89.0, 1)
+    # A minute and more after its end no old reading stands in for a new one.
+    now_s += 32.0
+    second = board.count().value
+    board.close()
+    assert second is not None and (second.shown, second.age_s) == (2, 60.0)
 
 
 @pytest.fixture

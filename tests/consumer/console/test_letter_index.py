@@ -31,6 +31,7 @@ class Box:
         asked: the letters whose states were asked for, of all refreshes.
         changed: the requests that were changed, by the mark before it; None: any may be.
         appended: the mark before the first of them.
+        topic_ids: Kafka's own, by the names of topics.
     """
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class Box:
         self.appended = 1000
         self.redriven: list[str] = []
         self.is_away = False
+        self.topic_ids = {DLQ: "first"}
 
     def put(self, request_id: str, attempts: int | None = 1, **failure: Any) -> None:
         """Write a letter."""
@@ -322,6 +324,24 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(table: Table) -> 
     table.box.letters.clear()
     table.box.put("new")
     assert table.names() == ["new"]
+
+
+def test_a_topic_made_anew_is_known_by_its_id_where_it_has_as_many_letters(table: Table) -> None:
+    box = table.box
+    for name in "abc":
+        box.put(name)
+    box.states = dict.fromkeys("abc", LetterState.REPAIRED)
+    assert table.names() == []
+    # A topic of which Kafka does not say the id is not another one for that.
+    box.topic_ids = {DLQ: ""}
+    assert table.view().states == {"repaired": 3}
+    box.letters.clear()
+    for name in "defg":
+        box.put(name)
+    box.topic_ids = {DLQ: "second"}
+    assert table.names() == ["d", "e", "f", "g"]
+    assert table.view().states == {"open": 4}
+    assert box.passed == [0, 1, 2, 0, 1, 2, 3]
 
 
 def test_an_exception_is_chosen_as_a_redrive_chooses_it(table: Table) -> None:

@@ -22,7 +22,7 @@ AT = 1_700_000_000_000
 def worker(state: WorkerState = WorkerState.LIVES, **facts: Any) -> WorkerRow:
     """Return a worker; `paused` is of its heartbeat."""
     load = WorkerLoad(paused=facts.pop("paused", {}))
-    heartbeat = SeenHeartbeat(load, 0.1)
+    heartbeat = SeenHeartbeat(load, 0.1, is_read=facts.pop("is_read", True))
     return WorkerRow("w-1", "h", state, AT, lease_left_s=3.0, heartbeat=heartbeat, **facts)
 
 
@@ -31,9 +31,9 @@ def found(*rows: WorkerRow, away: str | None = None) -> ReadFact[WorkersFound]:
     return ReadFact(WorkersFound([*rows], away, is_cut=False))
 
 
-def board(shown: int = 0) -> ReadFact[OpenLetters]:
+def board(shown: int = 0, *, age_s: float = 0.0) -> ReadFact[OpenLetters]:
     """Return dead letters."""
-    return ReadFact(OpenLetters(shown, [], AT))
+    return ReadFact(OpenLetters(shown, [], AT, age_s))
 
 
 def days(*verdicts: str) -> ReadFact[list[AuditDay]]:
@@ -107,6 +107,17 @@ def test_all_is_not_well_where_letters_of_another_system_are_not_known() -> None
     assert (need.page, need.is_known) == ("letters?dlq=a%2Fb", False)
 
 
+def test_letters_that_were_read_more_than_a_minute_ago_are_not_all() -> None:
+    assert needs_of(replace(WELL, letters=board(age_s=59.0))) == []
+    old = board(age_s=150.0)
+    (need,) = needs_of(replace(WELL, letters=old))
+    assert need.said == "dead letters were last read 2 min ago: newer ones are not known"
+    assert (need.page, need.is_known) == ("letters", False)
+    (theirs,) = needs_of(replace(WELL, others={"dlt": old}))
+    assert theirs.said.startswith("dead letters in dlt were last read 2 min ago")
+    assert (theirs.page, theirs.is_known) == ("letters?dlq=dlt", False)
+
+
 @pytest.mark.parametrize(
     ("workers", "said"),
     [
@@ -118,6 +129,7 @@ def test_all_is_not_well_where_letters_of_another_system_are_not_known() -> None
             ReadFact(WorkersFound([worker()], None, is_cut=True)),
             "there are more workers than the 1",
         ),
+        (found(worker(is_read=False)), "w-1: the content of its heartbeat cannot be read"),
     ],
 )
 def test_what_was_not_counted_is_not_nothing(workers: ReadFact[WorkersFound], said: str) -> None:

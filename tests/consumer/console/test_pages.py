@@ -245,6 +245,12 @@ def test_a_topic_that_a_worker_has_paused_is_not_called_unpaused(
     monkeypatch.setattr(pages, "workers_of", lambda _: WorkersFound([paused], None, is_cut=False))
     said = text_of(opened(settings).get("/topics"))
     assert "by w-1: its counterparty does not answer" in said
+    unread = replace(paused, heartbeat=SeenHeartbeat(WorkerLoad(), 0.1, is_read=False))
+    monkeypatch.setattr(pages, "workers_of", lambda _: WorkersFound([unread], None, is_cut=False))
+    console = opened(with_audit(settings, Path("nowhere"), topics=("pay",)))
+    assert re.search(r"<td>\s*\?</td>", console.get("/topics").text)
+    for page in ("", "workers", "topics"):
+        assert "the content of its heartbeat cannot be read" in text_of(console.get(f"/{page}"))
 
     def is_away(self: ConsolePages) -> None:
         raise JournalUnavailable("it is away")

@@ -1,24 +1,40 @@
 """Who may come in, how long a login counts, and which forms are ours. No server is asked."""
 
+import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event, Semaphore
 from typing import Any
 
 import httpx
 import pytest
 from click.testing import CliRunner
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import Message
 
 from consumer.console import entrance
 from consumer.console.commands import cli
-from consumer.console.entrance import Entrance, require_safe_address
-from consumer.console.people import LONGEST_NAME, ConsoleRole, People, people_of, person_line
+from consumer.console.entrance import Entrance, form_of, require_safe_address
+from consumer.console.people import (
+    AT_ONCE,
+    LONGEST_NAME,
+    MOST_FAILURES,
+    ConsoleRole,
+    People,
+    TooManyLogins,
+    people_of,
+    person_line,
+)
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import load
 from tests.consumer.console.conftest import Open
 from tests.consumer.console.people import PASSWORD, Browser, browsing, lines, logged_in, with_people
+from tests.eventually import eventually
 
 Browse = Callable[..., Browser]
 
@@ -151,7 +167,7 @@ def test_a_login_ends_with_its_time_its_password_and_its_person(
 
 
 def test_the_page_of_a_fault_of_ours_is_guarded_as_each_other(
-    browse: Browse, monkeypatch: pytest.MonkeyPatch
+    browse: Browse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     browser = browse()
     assert browser.login("vera").status_code == 303
@@ -160,6 +176,74 @@ def test_the_page_of_a_fault_of_ours_is_guarded_as_each_other(
     answer = browser.http.get("/audit")
     assert answer.status_code == 500 and "a fault of ours" in answer.text
     assert {*good} <= {*answer.headers, "vary"}
+    (said,) = (one for one in caplog.records if one.message.startswith("page.failed"))
+    assert said.exc_info is not None and said.exc_info[0] is ZeroDivisionError
+
+
+def test_a_browser_that_leaves_in_the_middle_of_a_form_is_no_fault_of_ours() -> None:
+    parts = iter(({"body": b"name=", "more_body": True}, {}))
+    kinds = iter(("http.request", "http.disconnect"))
+
+    async def receive() -> Message:
+        return {"type": next(kinds), **next(parts)}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    with pytest.raises(HTTPException) as left:
+        asyncio.run(form_of(request))
+    assert left.value.status_code == 400
+
+
+def test_who_has_the_password_waits_for_a_turn_while_others_guess(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.console.people.MOST_WAITING", 1)
+    (tmp_path / "people").write_text(lines())
+    people = People(str(tmp_path / "people"))
+    looked_at, goes_on = Semaphore(0), Event()
+    is_of = people._is_of
+
+    def slowly(password: str, hashed: str) -> bool:
+        looked_at.release()
+        assert goes_on.wait(60)
+        return is_of(password, hashed)
+
+    monkeypatch.setattr(people, "_is_of", slowly)
+    with ThreadPoolExecutor(3) as threads:
+        guesses = [threads.submit(people.login, f"n{one}", "a guess") for one in range(2)]
+        assert all(looked_at.acquire(timeout=60) for _ in guesses)
+        mine = threads.submit(people.login, "vera", PASSWORD)
+        assert eventually(lambda: people._queue._value == 0)
+        with pytest.raises(TooManyLogins):
+            people.login("olga", PASSWORD)
+        goes_on.set()
+        person = mine.result()
+        assert person is not None and person.name == "vera"
+        assert [one.result() for one in guesses] == [None, None]
+    goes_on.clear()
+    monkeypatch.setattr("consumer.console.people.LONGEST_WAIT_S", 0.0)
+    with ThreadPoolExecutor(2) as threads:
+        for one in range(2):
+            threads.submit(people.login, f"n{one}", "a guess")
+        assert all(looked_at.acquire(timeout=60) for _ in range(3))  # and hers
+        with pytest.raises(TooManyLogins):
+            people.login("vera", PASSWORD)
+        goes_on.set()
+
+
+def test_guesses_of_one_name_that_waited_together_fail_as_those_that_came_apart(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "people").write_text(lines())
+    people = People(str(tmp_path / "people"))
+
+    def guess(_: int) -> bool:
+        try:
+            return people.login("vera", "a guess") is None
+        except TooManyLogins:
+            return False
+
+    with ThreadPoolExecutor(15) as threads:
+        assert sum(threads.map(guess, range(15))) <= MOST_FAILURES + AT_ONCE - 1
 
 
 def test_whose_logins_fail_too_often_waits_and_others_do_not(browse: Browse) -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
 from consumer.journal import Journal, JournalState, Work
 from consumer.journal.doubts import Doubts, UnsweptClaims, _unswept
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
@@ -63,8 +69,53 @@ def test_all_open_doubts_of_the_group_are_read_page_by_page(
             found = [one.request_id for page in doubts.pages(page_rows=page_rows) for one in page]
             assert found == names, page_rows
         assert doubts.count() == 5
+        count, newest = doubts.newest(3)
+        assert count == 5
+        # The last two, and one of the three of that moment.
+        assert [one.request_id for one in newest] == [names[4], names[3], max(names[:3])]
     with Doubts(database.url, group="another") as others:
         assert list(others.pages()) == [] and others.count() == 0
+        assert others.newest(3) == (0, [])
+
+
+def test_a_page_of_doubts_and_the_newest_read_few_others_without_any_statistics(
+    database: Database, group: str
+) -> None:
+    if database.engine.dialect.name == "sqlite":
+        pytest.skip("the plans of SQLite are those of test_plans.py")
+    database.change(_MANY, this_group=group)
+    read: list[float] = []
+
+    def note(c: object, cursor: Any, statement: str, parameters: Any, *rest: object) -> None:
+        if "LIMIT" in statement and "onceward_open_request" in statement:
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
+            ((plans,),) = cursor.fetchall()
+            read.append(max(_rows_of(plans[0]["Plan"])))
+
+    with Doubts(database.url, group=group) as doubts:
+        event.listen(doubts._session._engine, "before_cursor_execute", note)
+        pages = doubts.pages(page_rows=100)
+        found = [one.request_id for page in pages for one in page]
+        assert len(set(found)) == len(found) == 3000
+        assert len(read) == 31  # the last page has none
+        count, newest = doubts.newest(100)
+    assert (count, len(newest), newest[0].request_id) == (3000, 100, "r3000")
+    # Of each of three topics.
+    assert len(read) == 34 and max(read) < 200
+
+
+def _rows_of(plan: dict[str, Any]) -> Iterator[float]:
+    yield plan["Actual Rows"] * plan["Actual Loops"] + plan.get("Rows Removed by Filter", 0)
+    for one in plan.get("Plans", ()):
+        yield from _rows_of(one)
+
+
+_MANY = (
+    'INSERT INTO onceward_request ("group", request_id, topic, partition, "offset", '
+    "payload_sha256, attempt, generation, deadline_at, state, owner, claimed_at, finished_at, "
+    "published_at) SELECT :this_group, 'r' || i, 'pay-' || i % 3, 0, i, 'x', 1, 1, 4102444800000, "
+    "'IN_DOUBT', 'w', i, i, i FROM generate_series(1, 3000) AS i"
+)
 
 
 def test_claims_of_dead_workers_in_their_effect_are_counted_before_a_sweep(

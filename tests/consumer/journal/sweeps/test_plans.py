@@ -45,6 +45,7 @@ SWEPT: dict[str, tuple[type[GroupJournal], Ask]] = {
     "overdue retries": (Journal, lambda one: one.overdue_retries(["payments"], 9, 1000)),
     "count of doubts": (Journal, lambda one: one.doubts(0)),
     "pages of doubts": (Doubts, lambda one: [*one.pages()]),
+    "newest doubts": (Doubts, lambda one: one.newest(100)),
     "unswept": (Doubts, lambda one: one.unswept()),
     "claims of a worker": (Workers, lambda one: one.claims_of("w1", 9)),
     "topics": (TopicLoads, lambda one: one.find()),

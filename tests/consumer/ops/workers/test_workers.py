@@ -76,6 +76,7 @@ def test_a_heartbeat_says_what_the_worker_does_and_never_a_key() -> None:
     text = json.dumps(told)
     assert "card" not in text and "ann" not in text and "secret" not in text
     load = decode_load(text.encode())
+    assert load is not None
     assert (load.slots_busy, load.slots, load.held, load.waiting) == (1, 2, 1, 3)
     assert (load.oldest_s, load.version) == (12.5, "0.1.0")
     assert (load.paused["pay"], load.paused["t-0"]) == (GUARD, "group")
@@ -84,9 +85,21 @@ def test_a_heartbeat_says_what_the_worker_does_and_never_a_key() -> None:
     assert load.pace["t-98"] == TopicPace(ended=98, over_s=60) and "t-5" not in load.pace
 
 
-@pytest.mark.parametrize("value", [b"", b"alive", b"[1]", b'{"slots": "many"}', HUGE, b"\xff"])
-def test_a_heartbeat_that_is_not_ours_is_an_empty_one(value: bytes) -> None:
-    assert decode_load(value) == WorkerLoad()
+PAUSED_AND_BROKEN = b'{"paused": {"pay": "guard"}, "slots": "many"}'
+UNREAD = [b"", b"alive", b"[1]", b'{"slots": "many"}', HUGE, b"\xff", PAUSED_AND_BROKEN]
+NO_AGES = [b'{"oldest_s": %s}' % one for one in (b"NaN", b"Infinity", b"-Infinity")]
+
+
+@pytest.mark.parametrize("value", [*UNREAD, *NO_AGES])
+def test_a_heartbeat_that_cannot_be_read_is_none_and_no_empty_one(value: bytes) -> None:
+    assert decode_load(value) is None
+    assert decode_load(b"{}") == WorkerLoad()
+
+
+def test_a_person_is_told_which_heartbeat_cannot_be_read() -> None:
+    unread = SeenHeartbeat(WorkerLoad(), 0.5, is_read=False)
+    rows = rows_of(REGISTERED, {ALIVE: unread})
+    assert "the content of its heartbeat cannot be read" in " ".join(drawn(rows, width=120).split())
 
 
 def drawn(rows: list[WorkerRow], *, width: int) -> str:
