@@ -90,9 +90,14 @@ class Transactions:
     Args:
         worker_id: whose claims they end.
         timeout_s: the longest wait for a connection and, on SQLite, for its write lock.
+
+    Raises:
+        ValueError: the worker has no id: each of its finishes would be refused.
     """
 
     def __init__(self, url: str, group: str, worker_id: str, *, timeout_s: float = 10.0) -> None:
+        if not worker_id:
+            raise ValueError("a worker without an id has no claims to end")
         self._group = group
         self._worker_id = worker_id
         # As many connections as threads ask for: the slots of the child are the bound.

@@ -70,7 +70,7 @@ class Bench:
         self._store = memory_store(GROUP) if store is None else store
         self._memory = MemoryJournal()
         url = self._memory.url
-        self._pool = ThreadPool(self.handler, group=GROUP, journal=self._memory)
+        self._pool = ThreadPool(self.handler, group=GROUP, worker_id=WORKER, journal=self._memory)
         self._journal = Journal(url, group=GROUP, worker_id=WORKER)
         self._letters = DeadLetterRows(url, group=GROUP, worker_id=WORKER)
         self._status_writer = StatusWriter(self._store)

@@ -27,6 +27,7 @@ class ThreadPool:
     Args:
         handler: the handler of all jobs.
         group: the consumer group.
+        worker_id: whose claims transactional handlers end.
         journal: where transactional handlers write; it goes away at outages.
 
     Attributes:
@@ -39,7 +40,9 @@ class ThreadPool:
 
     free_slots = 1
 
-    def __init__(self, handler: Handler, *, group: str, journal: MemoryJournal) -> None:
+    def __init__(
+        self, handler: Handler, *, group: str, worker_id: str, journal: MemoryJournal
+    ) -> None:
         self.ahead: deque[Death | JournalOutage] = deque()
         self.closing = threading.Event()
         self.runs: Counter[str] = Counter()
@@ -62,7 +65,7 @@ class ThreadPool:
         asked: Any = self
         self._runs = Runs(
             registry=registry,
-            settings=PoolSettings((), group, journal_url=journal.url),
+            settings=PoolSettings((), group, journal_url=journal.url, worker_id=worker_id),
             effects=asked,
         )
 

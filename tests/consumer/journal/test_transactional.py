@@ -156,3 +156,8 @@ def test_a_database_that_is_away_is_told(tmp_path_factory: pytest.TempPathFactor
     with pytest.raises(JournalUnavailable), transactions.begin():
         pass
     transactions.close()
+
+
+def test_no_worker_without_an_id_has_transactions() -> None:
+    with pytest.raises(ValueError, match="without an id"):
+        Transactions("sqlite://", "g", "")
