@@ -665,6 +665,72 @@ def test_a_resend_that_failed_puts_back_what_stood_before_it(
     assert store.kept_payload("r") == PAYLOAD
 
 
+def test_what_a_worker_gave_up_during_a_resend_that_failed_reads_as_lost(
+    store: StatusStore,
+) -> None:
+    store.beat("w1", {})
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w1"}))
+    answers = [*store.replace([resend()]), *store.replace([resend(attempt=3)])]
+    given_up = a_write(State.ACCEPTED, fields={"code": "NO", "worker": ""}, held_by="w1")
+    (refused,) = told(store, given_up)
+    assert refused is not None
+    assert refused.reason is RefusalReason.ATTEMPT
+    assert (store.read("r").state, store.read("r").attempt) == (State.PENDING, 3)
+    assert forget(store, attempt=3, replaced=answers[1])
+    assert forget(store, attempt=2, replaced=answers[0])
+    status = store.read("r")
+    assert (status.state, status.attempt, status.worker) == (State.LOST, 1, None)
+
+
+def test_what_a_worker_accepted_during_a_resend_that_failed_is_its_own(store: StatusStore) -> None:
+    store.beat("w2", {})
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w1"}))
+    (replaced,) = store.replace([resend()])
+    told(store, a_write(State.ACCEPTED, fields={"worker": ""}, held_by="w1"))
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w2"}))
+    assert forget(store, attempt=2, replaced=replaced)
+    status = store.read("r")
+    assert (status.state, status.attempt, status.worker) == (State.ACCEPTED, 1, "w2")
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        a_write(State.ACCEPTED, fields={"worker": ""}, held_by="w2"),
+        a_write(State.ACCEPTED, fields={"worker": "w2"}),
+        a_write(State.ACCEPTED, fields={"worker": "w2"}, payload_sha256=OTHER_SHA),
+        a_write(State.RUNNING, fields={"worker": "w2"}),
+    ],
+    ids=["given-up-by-another", "while-one-has-it", "of-another-payload", "of-a-claim"],
+)
+def test_no_other_late_word_says_who_has_a_request(store: StatusStore, late: StatusWrite) -> None:
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w1"}))
+    told(store, resend())
+    before = raw_hash(store)
+    told(store, late)
+    assert raw_hash(store) == before
+
+
+@pytest.mark.parametrize("since", [State.ACCEPTED, State.RUNNING])
+def test_an_earlier_attempt_takes_no_worker_from_one_that_was_read(
+    store: StatusStore, since: State
+) -> None:
+    told(store, a_write(since, attempt=2, fields={"worker": "w1"}))
+    before = raw_hash(store)
+    told(store, a_write(State.ACCEPTED, fields={"worker": ""}, held_by="w1"))
+    assert raw_hash(store) == before
+
+
+@pytest.mark.parametrize(("reopens", "holder"), [(None, "w1"), (0, "w1"), (1, None)])
+def test_only_what_asked_for_a_run_after_a_failure_says_who_has_it_since(
+    store: StatusStore, reopens: int | None, holder: str | None
+) -> None:
+    told(store, a_write(State.FAILED, fields={"resend": "1", "worker": "w1"}))
+    told(store, resend(attempt=3))
+    told(store, a_write(State.ACCEPTED, fields={"worker": ""}, held_by="w1", reopens=reopens))
+    assert store.read("r").worker == holder
+
+
 def test_a_failure_does_not_stand_again_while_a_resender_may_send_what_asked_for_it(
     store: StatusStore,
 ) -> None:
