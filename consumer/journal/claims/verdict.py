@@ -288,9 +288,13 @@ def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind
 
     WRITTEN over a claim: another worker asks about this very run. Else WRITTEN means that it
     resolves the doubt about its own run (docs: Tables), as `resolution` says. A doubt is only ever
-    resolved as succeeded or failed.
+    resolved as succeeded or failed. LOST: it is to be written again as a lost run is.
     """
-    if row is None or row.generation < finish.generation:
+    if row is None:
+        return FinishKind.LOST
+    if finish.claim is not None and not is_same_request(finish.claim, row):
+        return FinishKind.STALE
+    if row.generation < finish.generation:
         return FinishKind.LOST
     if row.generation > finish.generation:
         return FinishKind.STALE

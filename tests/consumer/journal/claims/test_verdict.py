@@ -336,7 +336,9 @@ def test_of_two_runs_of_one_generation_only_an_end_that_may_have_acted_comes_ove
     assert is_lost(goes_on, others, "me") is (stands in OPEN)
     assert not is_lost(goes_on._replace(entered=False), others, "me")
     # Another payload's claim is another request.
-    assert not is_lost(one, others._replace(payload_sha256=OTHER_SHA), "me")
+    another = others._replace(payload_sha256=OTHER_SHA)
+    assert not is_lost(one, another, "me")
+    assert decide_finish(end, another, "me") is FinishKind.STALE
 
 
 @pytest.mark.parametrize("state", [one for one in JournalState if one is not JournalState.CLAIMED])
