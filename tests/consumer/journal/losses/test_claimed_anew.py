@@ -214,6 +214,26 @@ def test_that_nothing_came_of_one_run_resolves_no_doubt_about_the_other(
     assert twice.finished("FAILED", by=twice.peer) is FinishKind.WRITTEN
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_doubt_about_the_other_run_becomes_one_about_both_where_this_one_may_have_acted(
+    twice: Twice, is_over: bool
+) -> None:
+    (doubt,) = park_dead(twice.me, 10)
+    assert (doubt.state, doubt.code, doubt.owner) == ("IN_DOUBT", "WORKER_DIED", "peer")
+    if is_over:
+        assert twice.finished("IN_DOUBT") is FinishKind.WRITTEN
+    else:
+        twice.me.apply(Work(own_runs=[twice.run(None, entered=True)]))
+    row = twice.stands
+    assert (row.state, row.code, row.owner) == ("IN_DOUBT", "CLAIMED_TWICE", "me")
+    # Whose run was in doubt was only slow, and nothing came of it: the other one may have acted.
+    assert twice.finished("FAILED", by=twice.peer) is FinishKind.STALE
+    assert twice.finished("IN_DOUBT", by=twice.peer) is FinishKind.STALE
+    assert twice.stands == row
+    resend = claim(twice.name, attempt=2)
+    assert kinds(twice.peer.apply(Work(claims=[resend]))) == [VerdictKind.IN_DOUBT]
+
+
 @pytest.mark.parametrize("state", [*NOTHING_CAME, *ACTED])
 def test_the_request_of_another_payload_hears_nothing_of_a_run_of_its_id(
     journal: Journal, open_journal: OpenJournal, database: Database, state: str
