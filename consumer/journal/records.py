@@ -159,8 +159,8 @@ class Finish(NamedTuple):
         delay_ms: for RETRYING: until the next run, by the database's clock.
         resend_if_late: for RETRYING: whether a resend may help where the request is in doubt by
             now, and waits for no next run any more.
-        claimed_at: of the claim of its run: another worker may have claimed the same generation
-            anew; None where that is not known.
+        claim: of its run, as it was granted: another worker may have claimed the same generation
+            anew, or another request its id; None where it is not known.
     """
 
     request_id: str
@@ -172,7 +172,17 @@ class Finish(NamedTuple):
     resend: bool
     delay_ms: int | None = None
     resend_if_late: bool = False
-    claimed_at: int | None = None
+    claim: Claim | None = None
+
+    @property
+    def run(self) -> Run:
+        """The run that ended."""
+        return self.request_id, self.generation
+
+    @property
+    def claimed_at(self) -> int | None:
+        """When its run was claimed, in epoch ms; None where that is not known."""
+        return None if self.claim is None else self.claim.claimed_at
 
     def cleaned(self) -> Finish:
         """Return the same ending without its data: the database refused it, the request ends."""
@@ -220,7 +230,7 @@ class OwnRun(NamedTuple):
             message=message,
             result=None,
             resend=False,
-            claimed_at=self.claim.claimed_at,
+            claim=self.claim,
         )
         return self._replace(finish=end)
 
@@ -379,8 +389,8 @@ class FinishResult:
 
     Args:
         due_at: when the state is RETRYING: epoch ms of the next run.
-        resolution: the state that was written in place of the one asked for, since it resolved a
-            doubt.
+        resolution: the end that was written in place of the one asked for, since it resolved a
+            doubt, or is one about two runs.
     """
 
     kind: FinishKind

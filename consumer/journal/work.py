@@ -11,7 +11,7 @@ from consumer.journal.claims.skipping import refuse, skip
 from consumer.journal.claims.takeover import granted_names, take_over
 from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.losses.catching_up import catch_up
-from consumer.journal.losses.restoring import restore
+from consumer.journal.losses.restoring import finish_over, restore
 from consumer.journal.losses.told_rule import ToldRun
 from consumer.journal.ordering import lock_keys
 from consumer.journal.records import (
@@ -90,6 +90,7 @@ class Work:
         # Before all else: later decisions need rows that are complete.
         restored = self._restored(writer, tried)
         finished = finish(writer, self.finishes) if self.finishes else {}
+        restored += finish_over(writer, self.finishes, finished)
         effects = mark_effects(writer, self.effects) if self.effects else set()
         # Before the claims, so that a resend finds the run that we took over.
         taken = take_over(writer, self.takeovers, held=held)

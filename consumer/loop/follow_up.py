@@ -16,7 +16,6 @@ from consumer.journal import (
     Applied,
     ClaimVerdict,
     FinishKind,
-    FinishResult,
     Row,
     TakeoverResultKind,
     VerdictKind,
@@ -96,7 +95,7 @@ class FollowUp:
         for settled in settlements:
             run = settled.run
             result = applied.finished[run]
-            one, kind = settled.written(result), _kind(settled, result)
+            one, kind = settled.written(result), result.kind
             is_ours = self._in_flight.end(one, kind)
             if kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
@@ -121,7 +120,13 @@ class FollowUp:
                 generation=row.generation,
                 state=row.state,
             )
-        self._status_writer.tell([status_messages.from_row(row) for row in applied.restored])
+        # What the end of a run of this turn has written is told with that end.
+        told = [
+            row
+            for row in applied.restored
+            if (row.request_id, row.generation) not in applied.finished
+        ]
+        self._status_writer.tell([status_messages.from_row(row) for row in told])
 
     def skipped(self, skips: Sequence[Skipping], applied: Applied) -> None:
         """Report requests that were skipped for another."""
@@ -294,16 +299,6 @@ class FollowUp:
         if row.message is not None and not self._has_warned_of_late:
             self._has_warned_of_late = True
             log.warning("deadline.over_when_read", request_id=row.request_id, reason=row.message)
-
-
-def _kind(one: Settlement, result: FinishResult) -> FinishKind:
-    """Return what became of an end: one that is lost is not written again where another request
-    has its id by now."""
-    row = result.row
-    if result.kind is not FinishKind.LOST or row is None:
-        return result.kind
-    is_same = is_same_request(mapping.claim(one.delivery), row)
-    return FinishKind.LOST if is_same else FinishKind.STALE
 
 
 def _was_sent_before(reopens: int | None, row: Row) -> bool:

@@ -306,7 +306,8 @@ class InFlight:
         entered = self._may_have_acted(one.run)
         is_ours = self.forget(one.run)
         if is_ours and kind is not FinishKind.STALE:
-            own = OwnRun(mapping.claim(one.delivery), one.run[1], entered, one.finish)
+            claim = one.finish.claim if one.finish is not None else None
+            own = OwnRun(claim or mapping.claim(one.delivery), one.run[1], entered, one.finish)
             if kind is FinishKind.LOST:
                 self.lose(own)
             self._ended.note(own)

@@ -13,7 +13,7 @@ CLAIM_LOST = "CLAIM_LOST"
 TIMEOUT = "TIMEOUT"
 
 
-def in_doubt(run: Run, code: str, message: str | None, *, claimed_at: int | None = None) -> Finish:
+def in_doubt(run: Run, code: str, message: str | None, *, claim: Claim | None = None) -> Finish:
     """The end of a run of which nobody knows whether its effect happened."""
     return Finish(
         request_id=run[0],
@@ -23,11 +23,11 @@ def in_doubt(run: Run, code: str, message: str | None, *, claimed_at: int | None
         message=message,
         result=None,
         resend=False,
-        claimed_at=claimed_at,
+        claim=claim,
     )
 
 
-def finish(run: Run, outcome: Outcome, *, claimed_at: int | None = None) -> Finish:
+def finish(run: Run, outcome: Outcome, *, claim: Claim | None = None) -> Finish:
     """The end of a run as its child told it."""
     return Finish(
         request_id=run[0],
@@ -37,7 +37,7 @@ def finish(run: Run, outcome: Outcome, *, claimed_at: int | None = None) -> Fini
         message=outcome.message,
         result=outcome.result,
         resend=outcome.resend,
-        claimed_at=claimed_at,
+        claim=claim,
     )
 
 

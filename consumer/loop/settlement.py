@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
-from consumer.journal import Finish, FinishKind, FinishResult, Run, Skip
+from consumer.journal import Claim, Finish, FinishKind, FinishResult, Run, Skip
 from consumer.loop import mapping
 from consumer.loop.continuation import (
     PAUSE_AFTER_ERROR_S,
@@ -51,9 +51,9 @@ class KnownRun(NamedTuple):
     asks: bool
 
     @property
-    def claimed_at(self) -> int | None:
-        """When it was claimed, in epoch ms; None where that is not known."""
-        return self.delivery.claimed_at or None
+    def claim(self) -> Claim:
+        """Its claim, as it was granted."""
+        return mapping.claim(self.delivery)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def of_outcome(known: KnownRun, outcome: Outcome, *, now_ms: int, now_s: float) 
             return Settlement(run, delivery)
         # The journal's clock decides, and ends it as EXPIRED.
         return _again(known, JOURNAL_UNAVAILABLE)
-    finish = mapping.finish(run, outcome, claimed_at=known.claimed_at)
+    finish = mapping.finish(run, outcome, claim=known.claim)
     if outcome.committed:
         return Settlement(run, delivery, finish, is_committed=True)
     if outcome.voided:
@@ -164,7 +164,7 @@ def of_death(known: KnownRun, because: str, why: str) -> Settlement:
     """
     if known.asks:
         why = f"while it was asked about: {why}"
-        end = mapping.in_doubt(known.run, because, why, claimed_at=known.claimed_at)
+        end = mapping.in_doubt(known.run, because, why, claim=known.claim)
         return Settlement(known.run, known.delivery, end)
     is_external = known.delivery.handler.effect is EffectKind.EXTERNAL
     if is_external or known.entered or known.doubtful:
@@ -192,7 +192,7 @@ def in_doubt(
     handler = delivery.handler
     after = after_run(handler.effect, handler.in_doubt, effect_begun=True)
     if after is NextStep.PARK:
-        end = mapping.in_doubt(run, because, message, claimed_at=known.claimed_at)
+        end = mapping.in_doubt(run, because, message, claim=known.claim)
         return Settlement(run, delivery, end)
     follows = continuation(delivery, run[1], after, because=because, error=error, due_s=due_s)
     return Settlement(run, delivery, follows=follows)

@@ -154,8 +154,8 @@ def as_ended(told: ToldRun, *, may_have_acted: bool) -> OwnRun:
             told that it was never claimed. It does not go on: that was final.
     """
     if may_have_acted and was_never_claimed(told.state, told.claim.claimed_at):
-        why, claimed_at = why_doubted(told.state), told.claim.claimed_at
-        end = mapping.in_doubt(told.run, END_LOST, why, claimed_at=claimed_at)
+        why = why_doubted(told.state)
+        end = mapping.in_doubt(told.run, END_LOST, why, claim=told.claim)
         return OwnRun(told.claim, told.generation, entered=True, finish=end)
     end = Finish(
         request_id=told.request_id,
@@ -165,6 +165,6 @@ def as_ended(told: ToldRun, *, may_have_acted: bool) -> OwnRun:
         message=told.message,
         result=told.result,
         resend=told.resend,
-        claimed_at=told.claim.claimed_at,
+        claim=told.claim,
     )
     return OwnRun(told.claim, told.generation, entered=False, finish=end)

@@ -81,7 +81,8 @@ class Database(Peers):
         restored += self.catch_up(
             worker_id, work.told_runs, may_overwrite_claims=False, going_on=going_on
         )
-        finished = self._finish_all(worker_id, work.finishes)
+        finished = {**self._finish_all(worker_id, work.finishes)}
+        restored += self.finish_over(worker_id, work.finishes, finished)
         entered = frozenset(
             (one.request_id, one.generation)
             for one in work.effects
@@ -170,7 +171,7 @@ class Database(Peers):
             one = as_forgotten(one)
         if row is None or self.is_of_another_claim(one, row, worker_id):
             if row is not None:
-                self._keep_lost(row, worker_id, why_followed(row, one.claim))
+                self._keep_lost(row, worker_id, why_followed(row, one.claim, one.generation))
                 one = as_denied(one, row)
             claimed_at = self._claimed_at(one.claim)
             claim = one.claim._replace(begins_at=one.generation)
@@ -215,7 +216,7 @@ class Database(Peers):
             forward = catch_up_with(one, row, owner_is_gone=is_gone)
             if forward is not None:
                 if row is not None:
-                    why = why_followed(row, one.claim, is_raised=forward.is_raised)
+                    why = why_followed(row, one.claim, one.generation, is_raised=forward.is_raised)
                     self._keep_lost(row, worker_id, why)
                 caught_up.append(self._bring_forward(worker_id, forward, row))
         return caught_up
@@ -296,6 +297,31 @@ class Database(Peers):
         written = resolution(one)
         self._end(row, written, worker_id)
         return FinishResult(FinishKind.WRITTEN, resolution=None if written == one else written)
+
+    def finish_over(
+        self, worker_id: str, finishes: Sequence[Finish], results: dict[Name, FinishResult]
+    ) -> list[Row]:
+        """Write ends over the rows that stand for their runs, whose claims are lost."""
+        lost = {}
+        for one in finishes:
+            row = results[one.run].row
+            is_lost_end = results[one.run].kind is FinishKind.LOST and one.claim is not None
+            if is_lost_end and row is not None and row.generation == one.generation:
+                lost[one.run] = one
+        runs = [
+            OwnRun(one.claim, one.generation, one.claim.effect_kind != "transactional", one)
+            for one in lost.values()
+            if one.claim is not None
+        ]
+        rows = self._restore_all(worker_id, runs)
+        for row in rows:
+            run = (row.request_id, row.generation)
+            end = lost[run]
+            other = (
+                None if row.code == end.code else end._replace(code=row.code, message=row.message)
+            )
+            results[run] = FinishResult(FinishKind.WRITTEN, resolution=other)
+        return rows
 
     def finish_in_child(self, worker_id: str, one: Finish, effect: Callable[[], None]) -> bool:
         """Write how a transactional run ended, with its effect; False when its claim is gone."""

@@ -63,7 +63,7 @@ class Peers(Pruning):
                 published_at=None,
             )
             if end.later is not None:
-                why = why_followed(row, end.later)
+                why = why_followed(row, end.later, end.told_generation or end.generation)
                 self._keep(row, worker_id, outcome=WORKER_DIED, allowed_by=why)
             self._write(row, ended, worker_id)
             rows.append(ended)

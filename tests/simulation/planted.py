@@ -287,7 +287,7 @@ def _told_without_time(one: Delivery) -> dict[str, str]:
     return {}
 
 
-def _nobody_knows(row: Row, later: Claim, *, is_raised: bool = False) -> None:
+def _nobody_knows(row: Row, later: Claim, generation: int, *, is_raised: bool = False) -> None:
     """Say nothing of what is written over: it passes for a run of its own."""
 
 

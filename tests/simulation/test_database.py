@@ -106,6 +106,7 @@ class Sequence:
     def __init__(self, both: Both, number: int) -> None:
         self._both = both
         self._draw = Random(number)
+        self._of_ends = Random(-1 - number)
         self._ids = [f"{number}-{one}" for one in IDS]
 
     def step(self) -> tuple[Facts, Facts]:
@@ -193,7 +194,9 @@ class Sequence:
         return (real,), (simulated,)
 
     def _draw_claims(self) -> Claim:
-        draw = self._draw
+        return self._claim_drawn_by(self._draw)
+
+    def _claim_drawn_by(self, draw: Random) -> Claim:
         return Claim(
             request_id=draw.choice(self._ids),
             topic=draw.choice("tttu"),
@@ -226,7 +229,9 @@ class Sequence:
         if_late = state is JournalState.RETRYING and draw.random() < 0.5
         made = Finish(name, generation, state, "CODE", "why", None, resend, delay_ms, if_late)
         # That of a run that was written again, or of one that the rows know nothing of.
-        return made._replace(claimed_at=draw.choice((None, 1)))
+        known = self._claim_drawn_by(self._of_ends)
+        known = known._replace(request_id=name, claimed_at=draw.choice((None, 1)))
+        return made._replace(claim=self._of_ends.choice((None, known, known)))
 
     def _draw_own_run(self) -> OwnRun:
         end = self._draw_finishes()
@@ -234,6 +239,7 @@ class Sequence:
         claim = self._draw_claims()._replace(
             request_id=end.request_id, voids=voids, claimed_at=claimed_at
         )
+        end = end._replace(claim=claim)
         finish = self._draw.choice((end, end, None))
         is_begun = finish is not None or self._draw.random() < 0.5
         return OwnRun(claim, end.generation, self._draw.random() < 0.5, finish, is_begun)
@@ -301,7 +307,12 @@ class Sequence:
 def _runs(history: Any) -> Facts:
     # Of runs that one statement keeps, the order is the database's own.
     told = ((*one[:6], one[6] is None, *one[7 : len(KEPT)]) for one in history)
-    return tuple(sorted(told, key=str))
+    return tuple(sorted(told, key=_named))
+
+
+def _named(told: Facts) -> str:
+    # The name of a state is the same, whoever holds it.
+    return str([str(one) for one in told])
 
 
 def _facts(rows: Any) -> Facts:

@@ -169,11 +169,14 @@ def _outweighs(state: str, row: Row) -> bool:
     """Whether the end of a run stands above the row of another run of its generation.
 
     Where it may have acted, and the other one may still say that nothing came of the request. Of a
-    run that left nothing, the other one's end says all.
+    run that left nothing, the other one's end says all. A doubt about the other run is resolved by
+    the end of that one; one about both is not.
     """
-    if state == JournalState.SUCCEEDED:
-        return row.state in (*_GOES_ON, JournalState.IN_DOUBT)
-    return state == JournalState.IN_DOUBT and row.state in _GOES_ON
+    if state not in _ACTED:
+        return False
+    if row.state == JournalState.IN_DOUBT:
+        return state == JournalState.SUCCEEDED or row.code != CLAIMED_TWICE
+    return row.state in _GOES_ON
 
 
 def is_lost(one: OwnRun, row: Row | None, worker_id: str) -> bool:
@@ -288,9 +291,13 @@ def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind
 
     WRITTEN over a claim: another worker asks about this very run. Else WRITTEN means that it
     resolves the doubt about its own run (docs: Tables), as `resolution` says. A doubt is only ever
-    resolved as succeeded or failed.
+    resolved as succeeded or failed. LOST: it is to be written again as a lost run is.
     """
-    if row is None or row.generation < finish.generation:
+    if row is None:
+        return FinishKind.LOST
+    if finish.claim is not None and not is_same_request(finish.claim, row):
+        return FinishKind.STALE
+    if row.generation < finish.generation:
         return FinishKind.LOST
     if row.generation > finish.generation:
         return FinishKind.STALE

@@ -60,7 +60,8 @@ def catch_up(
         if one is not None and row is None:
             insert_lost(writer, one.claim, _values(one))
         elif one is not None and row is not None:
-            why = why_followed(row, told[name].claim, is_raised=one.is_raised)
+            known = told[name]
+            why = why_followed(row, known.claim, known.generation, is_raised=one.is_raised)
             overwrite_lost(writer, row, _overwritten(one, row), why=why)
     rows, _ = writer.read(behind)
     return [row for row in rows.values() if row != found.get(row.request_id)]

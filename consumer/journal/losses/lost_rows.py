@@ -30,7 +30,7 @@ from feedback.sql.inserting import insert_into
 
 _WITHOUT_AN_END = (JournalState.CLAIMED, JournalState.IN_DOUBT)
 _SAME_KEY = "retry_same_key"
-_TRANSACTIONAL = "transactional"
+TRANSACTIONAL = "transactional"
 _DENIED = (
     "the database had lost the claim of this run, and another worker ended the request as {}: "
     "whether the run had its effect is not known"
@@ -54,30 +54,33 @@ class AllowedBy(StrEnum):
 
 
 def why_followed(
-    row: Row, later: Claim, *, is_raised: bool = False
+    row: Row, later: Claim, generation: int, *, is_raised: bool = False
 ) -> AllowedBy | TakeoverKind | None:
     """Return why a lost run may stand over the one in a row; None where that may be a second one.
 
     No claim is granted beside a run that may go on. So where the claim of the later run is the last
     of these moments, a rule has let it follow this run; else something of this run has happened
-    after the loss, and both may have had their effect. All of them are the database's clock's.
+    after the loss, and both may have had their effect. All of them are the database's clock's. Of
+    two claims of one generation, none was granted after the other.
 
     Args:
-        later: the claim of the later run, as it was granted.
+        later: the claim of the later run, as it was granted. generation: of that run.
         is_raised: whether the run of the row goes on above the later one.
     """
     if is_raised:
         return AllowedBy.RAISED
     moments = (row.claimed_at, row.effect_at, row.finished_at)
     last = max((one for one in moments if one is not None), default=0)
-    if row.state in _WITHOUT_AN_END and later.claimed_at is not None and last <= later.claimed_at:
+    is_beside = row.generation == generation and row.claimed_at != later.claimed_at
+    is_last = later.claimed_at is not None and last <= later.claimed_at
+    if row.state in _WITHOUT_AN_END and is_last and not is_beside:
         return AllowedBy.GRANTED
     return TakeoverKind.SAME_KEY if _have_one_key(row, later) else None
 
 
 def _have_one_key(row: Row, later: Claim) -> bool:
     is_keyed = row.in_doubt == later.in_doubt == _SAME_KEY and row.voids == later.voids
-    return is_keyed and _TRANSACTIONAL not in (row.effect_kind, later.effect_kind)
+    return is_keyed and TRANSACTIONAL not in (row.effect_kind, later.effect_kind)
 
 
 def insert_lost(writer: JournalWriter, claim: Claim, values: dict[str, Any]) -> None:
@@ -133,17 +136,29 @@ def as_denied(one: OwnRun, row: Row) -> OwnRun:
 
     Where its request has ended as one that was never claimed, a run that may have had its effect is
     in doubt until it ends: its client was told that end, or will be, and nobody goes on with it.
-    Not where that end was asked for again: the run may be the one that was granted for that. It is
-    in doubt, too, over the run of a peer that claimed its generation anew.
+    Not where that end was asked for again: the run may be the one that was granted for that. Over
+    the run of a peer that claimed its generation anew, the doubt is about both.
     """
-    if one.finish is not None or not may_have_acted(one):
+    end = one.finish
+    if not may_have_acted(one) or (end is not None and end.state != JournalState.IN_DOUBT):
         return one
     if not row.knows_of_no_claim:
         is_beside = row.generation == one.generation
-        return one.in_doubt(CLAIMED_TWICE, _TWICE.format(row.owner)) if is_beside else one
+        return _claimed_twice(one, row) if is_beside else one
+    if end is not None:
+        return one
     if row.generation < one.generation and leads_on(row, one):
         return one
     return one.in_doubt(END_LOST, _DENIED.format(row.state))
+
+
+def _claimed_twice(one: OwnRun, row: Row) -> OwnRun:
+    end, message = one.finish, _TWICE.format(row.owner)
+    if end is not None and end.code == CLAIMED_TWICE:
+        return one
+    if end is not None:
+        message += f"; of this one: {end.code}: {end.message}"
+    return one.in_doubt(CLAIMED_TWICE, message)
 
 
 def claim_values(claim: Claim) -> dict[str, Any]:

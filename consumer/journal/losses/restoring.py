@@ -21,6 +21,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.history import row_columns
 from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.losses.lost_rows import (
+    TRANSACTIONAL,
     as_denied,
     claim_values,
     claimed_at,
@@ -33,6 +34,9 @@ from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import (
     DISOWNED,
     EffectMark,
+    Finish,
+    FinishKind,
+    FinishResult,
     JournalState,
     OwnRun,
     Row,
@@ -76,12 +80,49 @@ def restore(writer: JournalWriter, runs: Sequence[OwnRun]) -> list[Row]:
         elif _is_of_another_claim(one, row, worker_id):
             one = as_denied(one, row)
             values = {**claim_values(one.claim), **_values(one, worker_id), "by": null()}
-            why = why_followed(row, one.claim)
+            why = why_followed(row, one.claim, one.generation)
             overwrite_lost(writer, row, values, why=why)
         else:
             _write_again(writer, one, row)
     rows, _ = writer.read(lost)
     return list(rows.values())
+
+
+def finish_over(
+    writer: JournalWriter, finishes: Sequence[Finish], results: dict[Run, FinishResult]
+) -> list[Row]:
+    """Write ends over the rows that stand for their runs, whose claims are lost; return those rows.
+
+    At once: until then the run of a peer would be let into its effect, or could end.
+
+    Args:
+        results: of these finishes; those that are written now are changed.
+    """
+    lost = {one.run: one for one in finishes if _is_lost_here(one, results[one.run])}
+    if not lost:
+        return []
+    rows = restore(writer, [own for one in lost.values() for own in _own_run(one)])
+    for row in rows:
+        run = (row.request_id, row.generation)
+        end = lost[run]
+        is_as_asked = row.code == end.code
+        other = None if is_as_asked else end._replace(code=row.code, message=row.message)
+        results[run] = FinishResult(FinishKind.WRITTEN, resolution=other)
+    return rows
+
+
+def _is_lost_here(one: Finish, result: FinishResult) -> bool:
+    """Whether another run, or none, stands under the generation of a run whose claim is lost."""
+    row = result.row
+    is_lost_end = result.kind is FinishKind.LOST and row is not None
+    return is_lost_end and row is not None and row.generation == one.generation
+
+
+def _own_run(one: Finish) -> Iterator[OwnRun]:
+    """Yield the run that ended, where its claim is known; it may have had its effect."""
+    if one.claim is not None:
+        entered = one.claim.effect_kind != TRANSACTIONAL
+        yield OwnRun(one.claim, one.generation, entered, one)
 
 
 def _without_surpassed(

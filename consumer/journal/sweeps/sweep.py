@@ -96,7 +96,8 @@ def _keep(writer: JournalWriter, end: DeadEnd, later: Claim) -> bool:
     is_late = writer.connection.scalar(_AM_I_LATE, {"this_worker": writer.worker_id})
     if is_late or row.owner in living(writer.connection, [row.owner]):
         return False
-    keep_lost(writer, row, why=why_followed(row, later))
+    why = why_followed(row, later, end.told_generation or end.generation)
+    keep_lost(writer, row, why=why)
     return True
 
 

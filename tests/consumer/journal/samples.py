@@ -96,8 +96,15 @@ def finish(
     delay_ms: int | None = None,
     resend_if_late: bool = False,
     claimed_at: int | None = None,
+    of: Claim | None = None,
 ) -> Finish:
-    """Return a finish of a run."""
+    """Return a finish of a run.
+
+    Args:
+        of: its claim; with `claimed_at` alone: one as `claim` makes it.
+    """
+    if of is None and claimed_at is not None:
+        of = claim(request_id)
     return Finish(
         request_id=request_id,
         generation=generation,
@@ -108,7 +115,7 @@ def finish(
         resend=resend,
         delay_ms=delay_ms,
         resend_if_late=resend_if_late,
-        claimed_at=claimed_at,
+        claim=None if of is None else of._replace(claimed_at=claimed_at),
     )
 
 

@@ -35,7 +35,7 @@ from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.pool.driving import job
-from tests.consumer.samples import SHA, begin, delivery, payments, row
+from tests.consumer.samples import SHA, begin, delivery, payments
 from tests.eventually import eventually
 from tests.kit.databases import migrated
 
@@ -111,16 +111,12 @@ class Takeovers:
 
 
 class Unclaimed(Takeovers):
-    """A journal that has lost the claims of all ends, and has a row of this payload since."""
-
-    def __init__(self, sha: str) -> None:
-        super().__init__()
-        self._row = row("a", "CLAIMED", owner="peer", claimed_at=2, payload_sha256=sha)
+    """A journal that has lost the claims of all ends."""
 
     def apply(
         self, work: Work, *, held: Iterable[tuple[str, int]], tried: Iterable[str]
     ) -> Applied:
-        lost = FinishResult(FinishKind.LOST, self._row)
+        lost = FinishResult(FinishKind.LOST)
         finished = {(one.request_id, one.generation): lost for one in work.finishes}
         return Applied((), frozenset(), finished, ())
 
@@ -207,15 +203,12 @@ def test_a_run_of_ours_that_goes_on_is_written_again_first_where_the_journal_has
     assert (len(journal.asked), journal.own_runs) == (1, [("a", 1, None)])
 
 
-@pytest.mark.parametrize(("sha", "written_again"), [(SHA, [("a", 1)]), ("b" * 64, [])])
-def test_an_end_without_its_claim_is_written_again_unless_another_payload_has_the_id_by_now(
-    sha: str, written_again: list[tuple[str, int]]
-) -> None:
-    worker = worker_with(Unclaimed(sha), Forever())
+def test_an_end_without_its_claim_is_written_again() -> None:
+    worker = worker_with(Unclaimed(), Forever())
     begin(worker._in_flight, delivery("a"))
     worker._in_flight.hear(Finished("a", 1, Outcome(State.SUCCEEDED)))
     worker.turn()
-    assert [one.run for one in worker._in_flight.lost] == written_again
+    assert [one.run for one in worker._in_flight.lost] == [("a", 1)]
     assert worker.held == 0
 
 

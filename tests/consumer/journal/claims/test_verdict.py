@@ -325,18 +325,25 @@ def test_of_two_runs_of_one_generation_only_an_end_that_may_have_acted_comes_ove
 ) -> None:
     end = finish("a", state=state, claimed_at=NOW - 1)
     others = row(state=stands, owner="peer", claimed_at=NOW)
-    is_doubt_of_it = state == JournalState.SUCCEEDED and stands == JournalState.IN_DOUBT
-    is_over = (state in ACTED and stands in OPEN) or is_doubt_of_it
+    is_open = stands in (*OPEN, JournalState.IN_DOUBT)
+    is_over = state in ACTED and is_open
     expected = FinishKind.LOST if is_over else FinishKind.STALE
     assert decide_finish(end, others, "me") is expected
     one = OwnRun(claim("a")._replace(claimed_at=NOW - 1), 1, True, end)
     assert is_lost(one, others, "me") is is_over
     # One that goes on, and may have acted, is as good as one in doubt.
     goes_on = one._replace(finish=None)
-    assert is_lost(goes_on, others, "me") is (stands in OPEN)
+    assert is_lost(goes_on, others, "me") is is_open
     assert not is_lost(goes_on._replace(entered=False), others, "me")
+    # Once the doubt is about both runs, a success alone says more.
+    of_both = others._replace(code="CLAIMED_TWICE")
+    says_more = is_over and (stands in OPEN or state == JournalState.SUCCEEDED)
+    assert is_lost(one, of_both, "me") is says_more
+    assert is_lost(goes_on, of_both, "me") is (stands in OPEN)
     # Another payload's claim is another request.
-    assert not is_lost(one, others._replace(payload_sha256=OTHER_SHA), "me")
+    another = others._replace(payload_sha256=OTHER_SHA)
+    assert not is_lost(one, another, "me")
+    assert decide_finish(end, another, "me") is FinishKind.STALE
 
 
 @pytest.mark.parametrize("state", [one for one in JournalState if one is not JournalState.CLAIMED])
