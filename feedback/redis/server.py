@@ -133,8 +133,10 @@ class _Pool(BlockingConnectionPool):
     def release(self, connection: Any) -> None:
         """Take a connection back after a call."""
         error = sys.exception()
-        is_ours = error is getattr(connection, "onceward_handled", None)
-        if not is_ours and not isinstance(error, RedisError | OSError):
+        before, connection.onceward_handled = getattr(connection, "onceward_handled", None), None
+        # An OSError of the socket is a RedisError by now, and its connection ended: any other one
+        # is of a handler, like the TimeoutError of a limit of time.
+        if error is not before and not isinstance(error, RedisError):
             connection.disconnect()
         super().release(connection)  # type: ignore[no-untyped-call]
 

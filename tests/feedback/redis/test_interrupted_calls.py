@@ -11,6 +11,7 @@ from typing import Any
 import hiredis
 import pytest
 
+from feedback.errors import RedisUnavailable
 from feedback.redis.events import EventListener
 from feedback.redis.server import MAX_CONNECTIONS, Packer, connect
 from feedback.redis.sockets import TcpConnection
@@ -35,11 +36,12 @@ def store(redis_url: str) -> Iterator[StatusStore]:
     made.close()
 
 
+@pytest.mark.parametrize("error", [Interrupt, TimeoutError, OSError, RuntimeError])
 def test_the_answer_to_an_interrupted_call_is_not_taken_for_that_to_the_next(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     def interrupt(_: Any) -> None:
-        raise Interrupt
+        raise error
 
     with slow_line(redis_url) as line:
         store = _store(line.url)
@@ -49,7 +51,7 @@ def test_the_answer_to_an_interrupted_call_is_not_taken_for_that_to_the_next(
         with monkeypatch.context() as patched:
             # This is the first step after the command was sent.
             patched.setattr(TcpConnection, "_host_error", interrupt)
-            with pytest.raises(Interrupt):
+            with pytest.raises((error, RedisUnavailable)):
                 store.read("known")
         assert store.read("nobody's").state is State.UNKNOWN
         store.close()
