@@ -19,7 +19,7 @@ Redis (`redis/`) by the rule in `status`, and wait for changes by events.
 - `observer`: hears what the parts of a process do, for metrics.
 - `files`: files for their owner alone. `names`: host names resolved in bounded time. `tasks`:
   asyncio tasks ended for certain. `foreign`: safe reading of objects that the user's code made.
-  `lazy`: names imported when first asked for.
+  `lazy`: names imported when first asked for. `wakeups`: threads that wait for a change.
 
 Decisions taken, and their cost. One script call carries a batch: one round trip and little packing,
 but on a Redis Cluster a batch must be cut by slot. A RUNNING is written together with the next

@@ -11,17 +11,17 @@ import ipaddress
 import os
 import socket
 import threading
-from concurrent.futures import Future
 from typing import Any
 
 from feedback.clock import monotonic_s
+from feedback.wakeups import Wakeups, begin
 
 # An answer that nobody waited for is used for this long.
 FRESH_S = 30.0
 
 Question = tuple[int, str, int, int]
 _lock = threading.Lock()
-_under_way: dict[Question, tuple[Future[list[Any]], float]] = {}
+_under_way: dict[Question, tuple[_Answer, float]] = {}
 
 
 def addresses(host: str, port: int, family: int, *, within_s: float) -> list[Any]:
@@ -39,33 +39,52 @@ def addresses(host: str, port: int, family: int, *, within_s: float) -> list[Any
     question = (os.getpid(), host, port, family)
     with _lock:
         answer, since_s = _under_way.get(question, (None, 0.0))
-        if answer is None or (answer.done() and monotonic_s() - since_s > FRESH_S):
-            answer = Future()
+        if answer is None or (answer.is_known and monotonic_s() - since_s > FRESH_S):
+            answer = _Answer()
+            thread = threading.Thread(
+                target=answer.ask, args=question[1:], name="onceward-names", daemon=True
+            )
+            # A signal handler that raises here leaves no question that nobody asks.
+            begin(thread)
             _under_way[question] = (answer, monotonic_s())
-            threading.Thread(
-                target=_ask, args=(question, answer), name="onceward-names", daemon=True
-            ).start()
     try:
-        found = answer.result(within_s)
-    except TimeoutError:
-        message = f"the name {host} was not resolved within {within_s:g} s"
-        raise socket.gaierror(socket.EAI_AGAIN, message) from None
+        found = answer.wait(within_s)
     finally:
-        if answer.done():
+        if answer.is_known:
             with _lock:
                 if _under_way.get(question, (None,))[0] is answer:
                     del _under_way[question]
+    if found is None:
+        message = f"the name {host} was not resolved within {within_s:g} s"
+        raise socket.gaierror(socket.EAI_AGAIN, message)
+    if isinstance(found, OSError):
+        raise found
     return found
 
 
-def _ask(question: Question, answer: Future[list[Any]]) -> None:
-    _, host, port, family = question
-    try:
-        answer.set_result(socket.getaddrinfo(host, port, family, socket.SOCK_STREAM))
-    except (OSError, UnicodeError) as error:  # a label that is too long is a UnicodeError
-        answer.set_exception(
-            error if isinstance(error, OSError) else socket.gaierror(socket.EAI_NONAME, str(error))
-        )
+class _Answer:
+    """The answer to a question. No lock of a `Future`, which an interrupted caller may keep."""
+
+    def __init__(self) -> None:
+        self._found: list[Any] | OSError | None = None
+        self._known = Wakeups()
+
+    @property
+    def is_known(self) -> bool:
+        return self._found is not None
+
+    def wait(self, timeout_s: float) -> list[Any] | OSError | None:
+        self._known.wait_for(lambda: self.is_known, timeout_s)
+        return self._found
+
+    def ask(self, host: str, port: int, family: int) -> None:
+        try:
+            self._found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
+        except OSError as error:
+            self._found = error
+        except UnicodeError as error:  # a label that is too long
+            self._found = socket.gaierror(socket.EAI_NONAME, str(error))
+        self._known.notify()
 
 
 def _is_address(host: str) -> bool:

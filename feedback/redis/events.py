@@ -21,12 +21,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from queue import Empty, SimpleQueue
 
 from redis import Redis
 from redis.client import PubSub
 from redis.exceptions import RedisError
 
 from feedback.redis.store import StatusStore
+from feedback.wakeups import Wakeups, begin
 
 CONFIRMED_S = 0.25
 READ_S = 0.25
@@ -41,24 +43,24 @@ class ChangeWatch:
     def __init__(self, states: Collection[str] | None = None) -> None:
         self._states = states
         self.has_begun = False
-        self._changed: set[str] = set()
-        self._condition = threading.Condition()
+        # Filled and emptied by single calls in C: an interrupted wait leaves no lock held.
+        self._changed: SimpleQueue[str] = SimpleQueue()
 
     def tell(self, request_ids: Iterable[str], state: str | None = None) -> None:
         """Note that requests changed to `state` (None: unknown), and wake the waiting caller."""
         if state is not None and self._states is not None and state not in self._states:
             return
-        with self._condition:
-            self._changed.update(request_ids)
-            self._condition.notify()
+        for request_id in request_ids:
+            self._changed.put(request_id)
 
     def wait(self, timeout_s: float) -> set[str]:
         """Return the requests that changed since the last call, after at most `timeout_s`."""
-        with self._condition:
-            if not self._changed:
-                self._condition.wait(timeout_s)
-            changed, self._changed = self._changed, set()
-            return changed
+        changed: set[str] = set()
+        with contextlib.suppress(Empty):
+            changed.add(self._changed.get(timeout=max(0.0, timeout_s)))
+            while True:
+                changed.add(self._changed.get_nowait())
+        return changed
 
 
 class EventListener:
@@ -77,9 +79,11 @@ class EventListener:
         self._confirmed: set[str] = set()
         self._watches: dict[str, set[ChangeWatch]] = {}
         self._ids: dict[str, str] = {}
-        self._lock = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = Wakeups()
         self._thread: threading.Thread | None = None
-        self._closed = threading.Event()
+        self._is_closed = False
+        self._closing = Wakeups()
 
     @contextlib.contextmanager
     def watch(
@@ -106,10 +110,11 @@ class EventListener:
                 self._watches.setdefault(channel, set()).add(watch)
             self._ids.update(channels)
             self._hear(fresh)
-            self._lock.wait_for(
-                lambda: self._broken or self._confirmed >= channels.keys(),
-                CONFIRMED_S if within_s is None else min(CONFIRMED_S, within_s),
-            )
+        self._changed.wait_for(
+            lambda: self._broken or self._confirmed >= channels.keys(),
+            CONFIRMED_S if within_s is None else min(CONFIRMED_S, within_s),
+        )
+        with self._lock:
             watch.has_begun = True
         try:
             yield watch
@@ -119,11 +124,12 @@ class EventListener:
     @property
     def is_closed(self) -> bool:
         """Whether listening has ended; every watch has then been woken."""
-        return self._closed.is_set()
+        return self._is_closed
 
     def wake_all(self) -> None:
         """Stop listening, and wake the waiting callers."""
-        self._closed.set()
+        self._is_closed = True
+        self._closing.notify()
         with self._lock:
             for channel, watches in self._watches.items():
                 for watch in watches:
@@ -133,7 +139,9 @@ class EventListener:
         """Stop listening and close the connection."""
         self.wake_all()
         if self._thread is not None:
-            self._thread.join()
+            # One that has not begun yet sees that it is to end.
+            with contextlib.suppress(RuntimeError):
+                self._thread.join()
         with self._lock:
             self._disconnect()
 
@@ -159,7 +167,7 @@ class EventListener:
             self._thread = threading.Thread(
                 target=self._listen, name="onceward-events", daemon=True
             )
-            self._thread.start()
+            begin(self._thread)
 
     @contextlib.contextmanager
     def _noting_faults(self) -> Iterator[None]:
@@ -169,14 +177,14 @@ class EventListener:
             self._broken = True
 
     def _listen(self) -> None:
-        while not self._closed.is_set():
+        while not self._is_closed:
             try:
                 self._read(self._connected())
             except FAULTS:
                 with self._lock:
                     self._broken = True
-                    self._lock.notify_all()
-                self._closed.wait(AWAY_PAUSE_S)
+                    self._changed.notify()
+                self._closing.wait_for(lambda: self._is_closed, AWAY_PAUSE_S)
 
     def _connected(self) -> PubSub:
         with self._lock:
@@ -211,7 +219,7 @@ class EventListener:
             request_id = self._ids.get(channel)
             if message["type"] == "subscribe" and request_id is not None:
                 self._confirmed.add(channel)
-                self._lock.notify_all()
+                self._changed.notify()
                 # For a watch that has begun this comes late: missed events are unknown.
                 for watch in watches:
                     if watch.has_begun:

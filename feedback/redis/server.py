@@ -26,6 +26,7 @@ from feedback.status import State
 
 MAX_CONNECTIONS = 64
 _NO_CONNECTION = (ConnectionRefusedError, FileNotFoundError, socket.gaierror, queue.Empty)
+_NUMBERS = (int, float)
 _NO_CLUSTER = "this is a Redis Cluster, which we do not support; name one primary in [redis] url"
 # A server that answers one of these refuses every command now: it counts as away, and it did
 # nothing. Each has the operator's next step.
@@ -63,8 +64,11 @@ class Packer:
         name = arguments[0]
         if isinstance(name, str) and " " in name:
             arguments = (*name.split(), *arguments[1:])
+        # hiredis 3.5 looks for signals as it makes a text of a number. Where a handler then raises,
+        # it ends the process.
+        texts: Any = tuple([str(one) if type(one) in _NUMBERS else one for one in arguments])
         try:
-            return [hiredis.pack_command(arguments)]
+            return [hiredis.pack_command(texts)]
         except (TypeError, UnicodeEncodeError) as error:
             # redis-py's text may quote a payload.
             raise DataError(f"{type(error).__name__} in an argument of {name}") from None
@@ -84,6 +88,59 @@ class RedisSettings(Protocol):
     def secret(self) -> SecretFile | None: ...
 
 
+class _LastInFirstOut:
+    """The connections of a pool, changed by single calls in C: `LifoQueue` takes a lock for several
+    steps, and a signal handler that raises between them leaves it held for good."""
+
+    def __init__(self, maxsize: int) -> None:
+        self.queue: list[Any] = []
+        self._maxsize = maxsize
+        self._count: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def put_nowait(self, one: Any) -> None:
+        """Put one back.
+
+        Raises:
+            Full: all are there.
+        """
+        if len(self.queue) >= self._maxsize:
+            raise queue.Full
+        self.queue.append(one)
+        self._count.put(None)
+
+    def get(self, block: bool, timeout: float) -> Any:
+        """Take one.
+
+        Raises:
+            Empty: none is there in time.
+        """
+        self._count.get(block, timeout)
+        return self.queue.pop()
+
+
+class _Pool(BlockingConnectionPool):
+    """A pool that keeps no connection whose call was interrupted: the answer that nobody has read
+    would be taken for that to the next call. redis-py looks for one only where no notices of a
+    server's maintenance may come, and sees none that is still on its way."""
+
+    def get_connection(self, *given: Any, **named: Any) -> Any:
+        """Return a connection for one call."""
+        found = super().get_connection(*given, **named)  # type: ignore[no-untyped-call]
+        # Its caller may be handling an error, which says nothing about the call.
+        found.onceward_handled = sys.exception()
+        return found
+
+    def release(self, connection: Any) -> None:
+        """Take a connection back after a call."""
+        error = sys.exception()
+        before, connection.onceward_handled = getattr(connection, "onceward_handled", None), None
+        # An OSError of the socket is a RedisError by now, and its connection ended: any other one
+        # is of a handler, like the TimeoutError of a limit of time.
+        if error is not before and not isinstance(error, RedisError):
+            connection.disconnect()
+        super().release(connection)  # type: ignore[no-untyped-call]
+
+
 def connect(settings: RedisSettings) -> Redis:
     """Return a client that fails within `timeout_s` instead of waiting for a server that is away.
 
@@ -94,8 +151,9 @@ def connect(settings: RedisSettings) -> Redis:
     """
     # A socket file has no keepalive, and redis-py refuses the argument.
     keepalive = {} if settings.url.startswith("unix:") else {"socket_keepalive": True}
-    pool = BlockingConnectionPool.from_url(
+    pool = _Pool.from_url(
         settings.url,
+        queue_class=_LastInFirstOut,
         # More threads than that wait for each other instead of failing.
         max_connections=MAX_CONNECTIONS,
         timeout=settings.timeout_s,

@@ -9,6 +9,7 @@
 - `load`: requests at a steady rate while something happens.
 - `screen`: a run shown on a terminal, or in lines anywhere else.
 - `topics`: topics made, and their records read.
+- `interrupts`: interrupts of the main thread, by a trace function or SIGALRM.
 - `in_words`: a command that lacks something says so in a sentence.
 
 A kit knows no test. It imports the product, the local stack and `tests.preloaded`.
