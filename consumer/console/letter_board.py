@@ -39,6 +39,8 @@ OLD_S = 10.0
 RESTS = 20
 MOST_REST_S = 30.0
 FIRST_WAIT_S = 5.0
+# A reading that is older may miss later failures.
+MOST_AGE_S = 60.0
 MOST_VIEWS = 10
 
 
@@ -203,7 +205,8 @@ class LetterBoard:
             read_s = now_s - begun_s if found.value else 0.0
             rest_s = max(OLD_S, min(RESTS * read_s, MOST_REST_S))
             self._last, self._old_at_s = found, now_s + rest_s
-            self._stale_at_s = self._old_at_s + rest_s
+            # Who looks seldom waits for the next reading, and is not told that this one is too old.
+            self._stale_at_s = min(self._old_at_s + rest_s, begun_s + MOST_AGE_S)
 
     def _refresh(self) -> _Refresh:
         at, begun_s = epoch_ms(), monotonic_s()

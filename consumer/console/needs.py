@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from consumer.console.audit_days import AuditDay
 from consumer.console.facts import ReadFact
-from consumer.console.letter_board import OpenLetters
+from consumer.console.letter_board import MOST_AGE_S, OpenLetters
 from consumer.console.owed import OwedLate
 from consumer.dlq.unfinished import unfinished_words
 from consumer.features.pausing.paused import GUARD
@@ -58,8 +58,6 @@ class Overview:
 
 # An audit of yesterday that runs this morning is in time.
 MOST_DAYS_AGO = 2
-# A reading of dead letters that is older may miss later failures.
-MOST_AGE_S = 60.0
 _ALIVE = frozenset({WorkerState.LIVES, WorkerState.DRAINS, WorkerState.NO_HEARTBEAT})
 
 

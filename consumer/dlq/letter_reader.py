@@ -81,10 +81,6 @@ class LetterReader:
         from_ms = None if since_ms is None else since_ms - CLOCKS_APART_MS
         return self._scan.spans(self._names(), since_ms=from_ms)
 
-    def ids_of(self, topics: Collection[str]) -> dict[str, str]:
-        """Return the ids of dead letter topics; see `KafkaScan`."""
-        return self._scan.ids_of(topics)
-
     def pages(self, spans: Mapping[Partition, OffsetSpan]) -> Iterator[LetterPage]:
         """Yield the letters of spans, those of a partition in their order.
 

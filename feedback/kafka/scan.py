@@ -110,18 +110,6 @@ class KafkaScan:
         with administrator(self._settings, timeout_s=self._timeout_s) as admin:
             return why_unseen(admin, there, beside)
 
-    def ids_of(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return the ids of topics, as `TopicDescription` has them; of those alone that exist.
-
-        Raises:
-            KafkaUnavailable: Kafka did not answer, or does not let us read a topic.
-        """
-        wanted = sorted(set(topics))
-        if not wanted:
-            return {}
-        with administrator(self._settings, timeout_s=self._timeout_s) as admin:
-            return {one.name: one.topic_id for one in _there(admin, wanted)}
-
     def spans(self, topics: Iterable[str], *, since_ms: int | None = None) -> OffsetSpans:
         """Return the spans to read now; a topic that does not exist has none.
 

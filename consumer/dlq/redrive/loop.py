@@ -55,7 +55,7 @@ from consumer.journal.redrive.reopening import TO_SEND, RedriveVerdict
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.outgoing import RecordRefused
-from feedback.kafka.scan import OffsetSpan, OffsetSpans, resumed
+from feedback.kafka.scan import OffsetSpan, resumed
 
 # While nothing is reopened, the progress is saved so often: it also proves that the process lives.
 SAVE_S = 1.0
@@ -88,20 +88,6 @@ class RedrivePace:
     stopping: threading.Event = field(default_factory=threading.Event)
     on_progress: Advance = lambda read, total: None
     on_begun: Callable[[str], None] = lambda redrive_id: None
-
-
-def spans_left(stands: Redrive, plan: RedrivePlan, letters: LetterReader) -> OffsetSpans:
-    """Return the spans that a redrive still has to read.
-
-    The letters of a topic that was deleted and made anew since it began are gone, and those at the
-    same offsets are none of it: nobody has seen them.
-    """
-    now = letters.ids_of(plan.topic_ids.keys())
-    anew = {name for name, one in now.items() if one != plan.topic_ids[name]}
-    spans = {
-        place: OffsetSpan(*span) for place, span in stands.spans.items() if place[0] not in anew
-    }
-    return resumed(spans, stands.positions)
 
 
 class RedriveLoop:
@@ -139,7 +125,8 @@ class RedriveLoop:
         if stands.unconfirmed:
             sent = connections.sent_scan.sent(stands.redrive_id, stands.marks)
             self.progress = RedriveProgress(stands, sent, self._answers)
-        left = spans_left(stands, self._plan, connections.letters)
+        spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
+        left = resumed(spans, stands.positions)
         with (
             ThreadPoolExecutor(1, thread_name_prefix="sender") as pool,
             closing(prefetched(connections.letters.pages(left))) as pages,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,8 +30,6 @@ class RedrivePlan:
         takes_unknown: whether letters without a journal row are sent as well.
         sends_again: whether that holds for those that were sent back before, too.
         setting: a value to replace, or a whole new one, which makes each letter a new request.
-        topic_ids: of the dead letter topics, once it was begun: the same offsets of another one are
-            letters that nobody has seen.
         looked_at: the moment before the letters were counted that a person has confirmed, by the
             journal's clock; None where nobody was asked, or it does not matter.
     """
@@ -45,7 +43,6 @@ class RedrivePlan:
     sends_again: bool = False
     setting: FieldValue | WholeValue | None = None
     looked_at: int | None = None
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def valid_ms(self) -> int:
@@ -111,7 +108,6 @@ class RedrivePlan:
                 "setting": None if self.setting is None else self.setting.to_json(),
             }
             | ({} if self.looked_at is None else {"looked_at": self.looked_at})
-            | ({"topic_ids": dict(self.topic_ids)} if self.topic_ids else {})
         )
 
     @classmethod

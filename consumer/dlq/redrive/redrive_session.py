@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_reader import journaled_letters
 from consumer.dlq.list_hints import MOST_ASKED, asked_anew
 from consumer.dlq.redrive.batch_sender import opened_statuses
-from consumer.dlq.redrive.loop import RedriveConnections, RedriveLoop, RedrivePace, spans_left
+from consumer.dlq.redrive.loop import RedriveConnections, RedriveLoop, RedrivePace
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of, mark_of
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
@@ -23,7 +23,7 @@ from consumer.journal.redrive.redrive_row import CANCELLED, DONE, RUNNING, Redri
 from consumer.journal.redrive.redrive_work import RedriveWork
 from consumer.journal.redrive.reopening import TO_SEND
 from feedback.errors import ExitCode, NotAvailable, OncewardError
-from feedback.kafka.scan import KafkaScan, OffsetSpans
+from feedback.kafka.scan import KafkaScan, OffsetSpan, OffsetSpans, resumed
 from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import new_request_id
 from feedback.settings.settings import Settings
@@ -110,8 +110,6 @@ def begin(
         spans = (
             connections.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
         )
-        topic_ids = connections.letters.ids_of({topic for topic, _ in spans})
-        plan = replace(plan, topic_ids=topic_ids)
         redrive_id = new_request_id()
         connections.work.begin(
             redrive_id,
@@ -188,7 +186,8 @@ def _left_to_send(
     taken = frozenset(stands.unconfirmed)
     sent = connections.sent_scan.sent(stands.redrive_id, stands.marks) if taken else set()
     wish = plan.wish(stands.redrive_id, taken - sent, began_at=stands.started_at)
-    for page in connections.letters.pages(spans_left(stands, plan, connections.letters)):
+    spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
+    for page in connections.letters.pages(resumed(spans, stands.positions)):
         chosen = [one for one in page.letters if plan.filter.takes(one)]
         judged = connections.work.judge([candidate_of(one) for one in chosen], wish)
         for one, found in zip(chosen, judged, strict=True):

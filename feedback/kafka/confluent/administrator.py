@@ -218,12 +218,20 @@ def _described(found: Any) -> TopicDescription:
     partitions = found.partitions
     return TopicDescription(
         name=found.name,
-        # As text it is another one than that of other libraries.
-        topic_id=str(uuid.UUID(bytes=base64.urlsafe_b64decode(f"{found.topic_id}=="))),
+        topic_id=_topic_id(found.topic_id),
         partitions=tuple(one.id for one in partitions),
         replicas=len(partitions[0].replicas) if partitions else 0,
         rights=frozenset(one.name for one in found.authorized_operations or ()),
     )
+
+
+def _topic_id(given: Any) -> str:
+    """Return an id as kafka-python says it: librdkafka has another text for it.
+
+    A broker that has none sends zeros.
+    """
+    found = uuid.UUID(bytes=base64.urlsafe_b64decode(f"{given}=="))
+    return str(found) if found.int else ""
 
 
 def _wanted(name: str, one: NewTopic) -> Any:

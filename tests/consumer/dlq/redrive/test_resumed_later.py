@@ -16,15 +16,11 @@ from consumer.dlq.redrive.unjournaled import send_back
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
-from feedback.kafka.admin import administrator
-from feedback.kafka.administrator import NewTopic
 from tests.consumer.dlq.conftest import Dlq
 from tests.consumer.dlq.conftest import dlq as dlq
 from tests.consumer.dlq.redrive.planted import LETTERS, Planted
-from tests.consumer.dlq.redrive.planting import plant
 from tests.consumer.dlq.redrive.test_killed import EVERYTHING, PAGE, cut
 from tests.consumer.dlq.redrive.test_killed import _the_dead_are_gone as _the_dead_are_gone
-from tests.eventually import eventually
 
 pytestmark = pytest.mark.waits
 
@@ -64,30 +60,6 @@ def test_a_resume_asks_where_it_is_too_much_to_look_through(
     assert MOST_ASKED > LETTERS
     refused = dlq(planted.config, "redrive", "--resume", redrive_id)
     assert refused.code == ExitCode.BAD_ANSWER and "others may have succeeded" in refused.stderr
-
-
-def test_letters_of_a_topic_that_was_made_anew_are_none_of_a_redrive_that_began_before(
-    planted: Planted, dlq: Dlq
-) -> None:
-    redrive_id = cut(planted, "before the first reopening")
-    settings = planted.settings
-    box = f"{planted.topic}.{settings.kafka.group}.dlq"
-    with administrator(settings.kafka, timeout_s=30.0) as admin:
-        admin.delete_topics([box])
-        assert eventually(lambda: box not in admin.topics())
-        admin.make({box: NewTopic(4, 1)})
-    plant(
-        kafka=settings.kafka.bootstrap_servers,
-        journal_url=settings.journal.url,
-        group=settings.kafka.group,
-        topic=planted.topic,
-        letters=LETTERS,
-        begin=1000,
-        value_bytes=64,
-    )
-    done = dlq(planted.config, "redrive", "--resume", redrive_id, "--yes")
-    assert done.code == ExitCode.FINE and not planted.sent(redrive_id)
-    assert planted.redrive().state == "done"
 
 
 @pytest.mark.parametrize("is_journaled", [True, False])
