@@ -22,11 +22,6 @@ got `NotSent`. Then it is refused, and nothing is sent. A writer that has found 
 payload (a Redis may evict single keys), follows nothing: it is refused where a status stands by
 then, or the payload has gone as well.
 
-Workers go on meanwhile, and what they say of the earlier attempt is refused. But the field `worker`
-follows them: one that gives the request up is cleared, and one that has it is named where nobody
-is. Otherwise a status that is put back would name for good a worker that has the request no more.
-What was sent before a failure that the PENDING reopens says nothing of it: it is over.
-
 PENDING also names the start of the server at which it was written (`told_in`, its `run_id`). After
 another start Redis may have older data, by a promoted replica or a snapshot: a status there may
 have been taken back since, and its client may have got `NotSent` (`may_be_taken_back`). A PENDING
@@ -136,13 +131,6 @@ local function judge(old, write)
   return '{RefusalReason.STATE}'
 end
 
--- beside the PENDING of a later attempt, which may be taken back
-local function is_of_holder(old, write)
-  if old[1] ~= '{State.PENDING}' or write.state ~= '{State.ACCEPTED}' then return false end
-  if (write.reopens or 0) < (tonumber(old[3]) or 0) then return false end
-  return write.held_by ~= '*' or (old[6] or '') == ''
-end
-
 local time = redis.call('TIME')
 local now = time[1] .. string.format('%03d', math.floor(time[2] / 1000))
 
@@ -209,11 +197,6 @@ for i = 1, #KEYS - 1, 2 do
   if refusal then
     -- an open one that stands is looked at, whoever told it
     if old[1] and not FINAL[write.state] then look_at_open(old[1], request_id) end
-    if refusal == '{RefusalReason.ATTEMPT}' and is_of_holder(old, write) then
-      for field = at, at + fields - 1, 2 do
-        if ARGV[field] == 'worker' then redis.call('HSET', key, 'worker', ARGV[field + 1]) end
-      end
-    end
     replies[#replies + 1] = table.concat(
       {{refusal, old[1] or '{State.UNKNOWN}', old[2] or '0', old[3] or '0', old[5] or ''}}, '|')
   else

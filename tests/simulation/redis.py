@@ -153,8 +153,6 @@ class RedisServer:
         tellings: list[str] = []
         refused = self._refusal(stands, write)
         if refused is not None:
-            if refused.reason is RefusalReason.ATTEMPT and stands and _is_of_holder(stands, write):
-                self.hashes[write.request_id]["worker"] = write.fields["worker"]
             self._on_status(before, write, refused)
             return refused
         if stands is not None:
@@ -349,14 +347,6 @@ def _facts(stands: Mapping[str, str], write: StatusWrite) -> tuple[StoredFacts, 
         topic=stands.get("topic", ""),
     )
     return stored, _asked(write)
-
-
-def _is_of_holder(stands: Mapping[str, str], write: StatusWrite) -> bool:
-    """Whether a late word says who has the earlier attempt, should the later one be taken back."""
-    is_behind = stands["status"] == State.PENDING and write.state is State.ACCEPTED
-    is_of_run = (write.reopens or 0) >= int(stands.get("generation") or 0)
-    says_it = write.held_by is not None or not stands.get("worker")
-    return is_behind and is_of_run and says_it and "worker" in write.fields
 
 
 def _asked(write: StatusWrite) -> WriteFacts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from random import Random
 from typing import Any
 
@@ -108,32 +107,3 @@ def test_random_writes_are_judged_alike_and_leave_the_same() -> None:
         is_due = {name.decode() for name in due}
         assert is_due == set(simulated.deadlines), f"sequence {number}"
         store.close()
-
-
-def test_a_late_word_beside_a_resend_says_alike_who_has_the_request() -> None:
-    client = FakeRedis(server=FakeServer())
-    store = StatusStore(client, "g", RedisSection())
-    simulated = RedisServer(Clock(), _ignore)
-    stands = (State.PENDING, State.ACCEPTED, State.FAILED)
-    words = product(stands, ("me", ""), (None, "me"), ("me", "other", ""), (None, 0, 1))
-    for number, (state, named, held_by, worker, reopens) in enumerate(words):
-        request_id = f"r{number}"
-        before = StatusWrite(
-            request_id, state, 1, int(state is State.FAILED), "x", {"worker": named, "resend": "1"}
-        )
-        resend = StatusWrite(request_id, State.PENDING, 2, 0, "x", {"deadline_at": "9"})
-        late = StatusWrite(
-            request_id,
-            State.ACCEPTED,
-            1,
-            0,
-            "x",
-            {"worker": worker},
-            held_by=held_by,
-            reopens=reopens,
-        )
-        for one in (before, resend, late):
-            assert store.write([one]) == refusals_of(simulated.write([one], None))
-        told, same = store.read(request_id), simulated.read(request_id)
-        assert (told.state, told.worker) == (same.state, same.worker), f"{before}, {late}"
-    store.close()
