@@ -34,7 +34,7 @@ from sqlalchemy import (
 from consumer.journal import history
 from consumer.journal.actions import actions_of
 from consumer.journal.batch import RUNS, SHAPES
-from consumer.journal.clock import once
+from consumer.journal.clock import now_ms, once
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.records import JournalState
 from consumer.journal.redrive.redrive_rule import is_discarded
@@ -228,7 +228,8 @@ class LaterSuccesses(GroupJournal):
         """Return the later successes of those requests that are FAILED and have a key.
 
         No index has the keys. By `onceward_request_deadline` the rows are read whose deadline lies
-        up to `REACH_MS` behind the failure, the newest failures first.
+        up to `REACH_MS` behind the failure, the newest failures first; then those that may still
+        run, since one that was sent back has a new deadline.
 
         Not found: a request with a longer deadline, one without its key, one on another topic, one
         of another group, one that was pruned, and whatever lies behind `most_read` rows, or behind
@@ -241,9 +242,12 @@ class LaterSuccesses(GroupJournal):
             return SucceededLater({}, is_whole=True)
         with self._session.transaction(read_only=True) as connection:
             failures = _failures(connection, self._group, request_ids)
+            now: int = connection.execute(select(now_ms())).scalar_one()
         found = _Found(failures)
         left = most_read
-        for after, until in time_slices([one.since for one in failures]):
+        slices = [*time_slices([one.since for one in failures])]
+        slices += [(max(slices[0][1], now - 1), LAST)] if slices else []
+        for after, until in slices:
             while after < until:
                 if left <= 0:
                     return found.so_far(is_whole=False)

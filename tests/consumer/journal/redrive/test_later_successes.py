@@ -104,7 +104,17 @@ def test_a_later_failure_that_is_open_may_be_sent_back_too(
     group: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    failed, discarded, undone, refused = (ended(journal, JournalState.FAILED) for _ in range(4))
+    names = failed, discarded, undone, refused = [
+        ended(journal, JournalState.FAILED) for _ in range(4)
+    ]
+    for at, name in enumerate(names):
+        # Two may be of the same millisecond.
+        database.change(
+            "UPDATE onceward_request SET claimed_at = claimed_at + :ms, finished_at = finished_at"
+            " + :ms + 1, deadline_at = deadline_at + :ms WHERE request_id = :id",
+            ms=1000 * at,
+            id=name,
+        )
     decided(database, group, discarded)
     decided(database, group, undone, is_undone=True)
     database.change(
@@ -137,6 +147,27 @@ def test_a_failure_on_its_way_is_undecided_also_where_it_was_the_earlier_one(
         at=time.time_ns() // 1_000_000 - 1,
     )
     assert later.of([failed]).undecided == {failed: [sent_back]}
+
+
+def test_what_was_sent_back_is_named_however_old_its_failure_is(
+    journal: Journal, later: LaterSuccesses, database: Database
+) -> None:
+    failed = ended(journal, JournalState.FAILED)
+    other = ended(journal, JournalState.FAILED, resend=True)
+    database.change(
+        "UPDATE onceward_request SET claimed_at = claimed_at - :days, finished_at = finished_at"
+        " - :days, deadline_at = deadline_at - :days WHERE request_id IN (:failed, :other)",
+        days=8 * 24 * HOUR_MS,
+        failed=failed,
+        other=other,
+    )
+    assert later.of([failed]).failed == {failed: [other]}
+    database.change(
+        "UPDATE onceward_request SET deadline_at = :at WHERE request_id = :id",
+        id=other,
+        at=time.time_ns() // 1_000_000 + HOUR_MS,
+    )
+    assert later.of([failed]) == ({}, True, {failed: [other]}, {})
 
 
 def test_a_success_between_two_failures_of_a_request_is_named(
