@@ -19,6 +19,7 @@ from consumer.journal.records import (
     Claim,
     EffectMark,
     Finish,
+    FinishKind,
     OwnRun,
     Published,
     Refusal,
@@ -90,7 +91,8 @@ class Work:
         # Before all else: later decisions need rows that are complete.
         restored = self._restored(writer, tried)
         finished = finish(writer, self.finishes) if self.finishes else {}
-        restored += finish_over(writer, self.finishes, finished)
+        if any(one.kind is FinishKind.LOST for one in finished.values()):
+            restored += finish_over(writer, self.finishes, finished)
         effects = mark_effects(writer, self.effects) if self.effects else set()
         # Before the claims, so that a resend finds the run that we took over.
         taken = take_over(writer, self.takeovers, held=held)

@@ -57,10 +57,10 @@ def test_the_connection_goes_back_to_its_pool(redis_url: str, group: str, ends: 
     settings = RedisSection(url=redis_url)
     store = StatusStore(connect(settings), group, settings)
     pool: Any = store.redis.connection_pool
-    free = pool.pool.qsize()
+    free = len(pool.pool.queue)
     for number in range(3):
         getattr(store.send([a_write(State.PENDING, f"r{number}")]), ends)()
-    assert pool.pool.qsize() == free
+    assert len(pool.pool.queue) == free
     store.close()
 
 
