@@ -78,11 +78,10 @@ def test_all_open_doubts_of_the_group_are_read_page_by_page(
         assert others.newest(3) == (0, [])
 
 
+@pytest.mark.parametrize("journal_url", ["postgres"], indirect=True)
 def test_a_page_of_doubts_and_the_newest_read_few_others_without_any_statistics(
     database: Database, group: str
 ) -> None:
-    if database.engine.dialect.name == "sqlite":
-        pytest.skip("the plans of SQLite are those of test_plans.py")
     database.change(_MANY, this_group=group)
     read: list[float] = []
 
