@@ -95,13 +95,13 @@ class FollowUp:
         for settled in settlements:
             run = settled.run
             result = applied.finished[run]
-            one, kind = settled.written(result), result.kind
-            is_ours = self._in_flight.end(one, kind)
-            if kind is FinishKind.STALE:
+            one = settled.written(result)
+            is_ours = self._in_flight.end(one, result.kind)
+            if result.kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
-            if is_ours and (one.stands or kind is not FinishKind.STALE):
+            if is_ours and (one.stands or result.kind is not FinishKind.STALE):
                 ended.append(one)
-            if result.row is not None and not (is_ours and kind is FinishKind.LOST):
+            if result.row is not None and not (is_ours and result.kind is FinishKind.LOST):
                 # The row says something else than we asked for, or than we know: it is the truth.
                 self._answer(result.row, one.delivery)
         self._tell_ends([one for one in ended if one.stands])

@@ -113,9 +113,9 @@ def finish_over(
 
 def _is_lost_here(one: Finish, result: FinishResult) -> bool:
     """Whether another run, or none, stands under the generation of a run whose claim is lost."""
-    row = result.row
-    is_lost_end = result.kind is FinishKind.LOST and row is not None
-    return is_lost_end and row is not None and row.generation == one.generation
+    if result.kind is not FinishKind.LOST or result.row is None:
+        return False
+    return result.row.generation == one.generation
 
 
 def _own_run(one: Finish) -> Iterator[OwnRun]:

@@ -431,15 +431,19 @@ class _Limited:
         return found is None or not found._under_way or found._under_way + 1088 <= found.bound
 
 
-def test_records_of_one_size_are_as_fast_as_before_once_their_topic_takes_them_again(
-    library: type[FakeSendingProducer], make: Make
-) -> None:
-    broker = _Limited(library, make())
+def _small_again(broker: _Limited, limit_bytes: int) -> None:
     broker.limit_bytes = 500
     while broker.round(24) > 1:
         pass
     broker.round(24)
-    broker.limit_bytes = 1_048_588
+    broker.limit_bytes, broker.refused = limit_bytes, 0
+
+
+def test_records_of_one_size_are_as_fast_as_before_once_their_topic_takes_them_again(
+    library: type[FakeSendingProducer], make: Make
+) -> None:
+    broker = _Limited(library, make())
+    _small_again(broker, 1_048_588)
     assert [broker.round(24) for _ in range(8)] == [1, 1, 3, 7, 15, 24, 24, 24]
 
 
@@ -447,22 +451,10 @@ def test_a_topic_that_takes_a_few_records_more_refuses_one_batch_of_them_alone(
     library: type[FakeSendingProducer], make: Make
 ) -> None:
     broker = _Limited(library, make())
-    broker.limit_bytes = 500
-    while broker.round(24) > 1:
-        pass
-    broker.round(24)
-    broker.limit_bytes, broker.refused = 2500, 0
+    _small_again(broker, 2500)
     rounds = [broker.round(24) for _ in range(50)]
     assert rounds[:3] == [1, 1, 3] and broker.refused == 3
     assert {*rounds[3:]} == {1}
-
-
-def _small_again(broker: _Limited, limit_bytes: int) -> None:
-    broker.limit_bytes = 500
-    while broker.round(24) > 1:
-        pass
-    broker.round(24)
-    broker.limit_bytes, broker.refused = limit_bytes, 0
 
 
 def test_what_proves_in_a_pause_that_a_limit_was_raised_still_does_so_at_its_end(
