@@ -134,6 +134,12 @@ class InFlight:
         return not (busy or self._lost)
 
     @property
+    def waits_for_slots(self) -> bool:
+        """Whether nothing runs or is to be written: all that is held goes on in a free slot."""
+        goes_on = self._running.keys() <= self._continuing.keys()
+        return goes_on and not (self._refusing or self._settlements or self._lost)
+
+    @property
     def finishes(self) -> list[Finish]:
         """The ends that the journal does not have yet, as it is to write them."""
         return [one.finish for one in self._settlements.values() if one.finish is not None]

@@ -135,6 +135,11 @@ class Worker:
         return self._in_flight.idle and not any(one.holds() for one in self._features)
 
     @property
+    def waits_for_slots(self) -> bool:
+        """Whether nothing runs or is to be written: all that is held goes on in a free slot."""
+        return self._in_flight.waits_for_slots and not any(one.holds() for one in self._features)
+
+    @property
     def room_for_revived(self) -> int:
         """How many requests of dead workers this worker can go on with soon. Any thread."""
         return self._selection.room_for_revived

@@ -75,9 +75,14 @@ class Drain:
     def _run_until_idle(self, deadline_s: float) -> None:
         while monotonic_s() < deadline_s and not self._stop.at_once:
             self._give_up_waiting()
-            if self._worker.idle and self._have_left() and not len(self._worker.scheduler):
+            if self._is_over() and self._have_left() and not len(self._worker.scheduler):
                 return
             self._worker.turn()
+
+    def _is_over(self) -> bool:
+        # Where handlers' files have changed no child comes any more: a peer goes on with the rest.
+        waits_in_vain = self._pool.is_out_of_children and self._worker.waits_for_slots
+        return self._worker.idle or waits_in_vain
 
     def _have_left(self) -> bool:
         return all(one.has_left(IDLE_LOOK_S) for one in self._readers)

@@ -81,6 +81,11 @@ class Pool:
         """Whether a child has read other declarations than the worker's; it is not used."""
         return self._supervisor.is_outdated
 
+    @property
+    def is_out_of_children(self) -> bool:
+        """Whether no child is left, and none is started any more: no slot becomes free."""
+        return self.is_outdated and not self._supervisor.children
+
     def start(self) -> None:
         """Start the children and return at once; each tells when it is ready."""
         # At exit multiprocessing joins children, which would wait for this process in their turn.

@@ -145,6 +145,33 @@ def test_a_worker_whose_files_were_changed_finishes_what_runs_and_ends_with_the_
     assert stage.row(sent.coordinates_id)["effect_kind"] == "marked"  # type: ignore[index]
 
 
+def test_a_worker_whose_last_child_died_behind_such_a_change_leaves_its_runs_to_the_next_one(
+    make_stage: MakeStage, tmp_path: Path
+) -> None:
+    module = tmp_path / "deployed_handlers.py"
+    module.write_text(DECLARED.format(effect="marked"))
+    stage = make_stage()
+    lasts = {"handlers": ["deployed_handlers"], "processes": 1, "drain_timeout_s": 300}
+    config = stage.config(worker=lasts)
+    worker = stage.start_as({"PYTHONPATH": str(tmp_path)}, config=config)
+    worker.told("worker.started")
+    eventually(lambda: _readers(tmp_path, worker.children()) == 1, timeout_s=30)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    sent = stage.produce(b'{"gate": "%s"}' % str(gate).encode())
+    (child,) = worker.children()
+    eventually(lambda: _waits_at(child, gate), timeout_s=30)
+    module.write_text(DECLARED.format(effect="external"))
+    os.kill(child, signal.SIGKILL)
+    # No child is left for the run that is to be made again. A whole drain would last too long here.
+    assert worker.wait() == 3
+    assert worker.told("worker.cut")["runs"] == 1
+    stage.start_as({"PYTHONPATH": str(tmp_path)}, config=config)
+    eventually(lambda: _is_opened(gate), timeout_s=30)
+    assert stage.final(sent.coordinates_id).state == "SUCCEEDED"
+    assert stage.row(sent.coordinates_id)["generation"] == 2  # type: ignore[index]
+
+
 def _readers(folder: Path, children: list[int]) -> int:
     return sum((folder / f"read-by-{pid}").exists() for pid in children)
 
@@ -163,3 +190,13 @@ def _waits_at(pid: int, gate: Path) -> bool:
     # A reader that waits for its writer has no descriptor of it yet: the kernel says where it is.
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return any("wait_for_partner" in (task / "wchan").read_text() for task in tasks)
+
+
+def _is_opened(gate: Path) -> bool:
+    """Let through who waits at the gate; False if nobody does."""
+    try:
+        end = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    os.close(end)
+    return True
