@@ -226,13 +226,15 @@ def test_a_lost_run_that_no_child_took_is_no_longer_written_again_as_one_that_be
     assert [one.request_id for one in kept.lost] == ["b"]
 
 
-def test_runs_that_go_on_wait_for_slots_and_nothing_else_does() -> None:
-    died = ChildDied(7, "killed", (job("payments", request_id="a", generation=2),), ())
-    goes_on = held(EffectKind.EXTERNAL, InDoubtPolicy.RETRY_SAME_KEY, doubtful=False)
-    assert not goes_on.waits_for_slots
-    goes_on.hear(died)
-    assert goes_on.waits_for_slots and not goes_on.idle
-    doubted = held(EffectKind.EXTERNAL, InDoubtPolicy.PARK, doubtful=False)
-    doubted.hear(died)
-    # Its end is to be written first.
-    assert doubted.finishes and not doubted.waits_for_slots
+@pytest.mark.parametrize(
+    ("policy", "waits"),
+    # Where a person decides, its end is to be written first.
+    [(InDoubtPolicy.RETRY_SAME_KEY, True), (InDoubtPolicy.PARK, False)],
+)
+def test_runs_that_go_on_wait_for_slots_and_nothing_else_does(
+    policy: InDoubtPolicy, waits: bool
+) -> None:
+    assert not held(EffectKind.EXTERNAL, policy, doubtful=False).waits_for_slots
+    kept = held(EffectKind.EXTERNAL, policy, doubtful=False)
+    kept.hear(ChildDied(7, "killed", (job("payments", request_id="a", generation=2),), ()))
+    assert kept.waits_for_slots is waits and not kept.idle
