@@ -65,7 +65,10 @@ class Drain:
         for one in self._readers:
             one.leave()
         self._run_until_idle(deadline_s)
-        self._settle(min(deadline_s, monotonic_s() + SETTLE_S))
+        # Where runs are left their ends are still to be written: a journal that is away has all of
+        # the drain to come back.
+        soon_s = monotonic_s() + SETTLE_S
+        self._settle(min(deadline_s, soon_s) if self._worker.idle else deadline_s)
         for one in self._readers:
             if not one.has_left(LEAVE_S):
                 log.warning(f"{one.name}.not_ended")
