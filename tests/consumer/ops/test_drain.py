@@ -60,7 +60,11 @@ def test_what_is_left_is_written_when_the_journal_is_back_within_the_drain(
     worker: Any = _LeftWorker()
     childless: Any = _Childless()
     ending = Drain(
-        worker=worker, pool=childless, readers=[], stop=StopSignals(), drain_timeout_s=30.0
+        worker=worker,
+        pool=childless,
+        readers=[],
+        stop=StopSignals(on_stop=lambda: None),
+        drain_timeout_s=30.0,
     )
     assert ending.run() == 1
     assert worker.is_written
