@@ -17,6 +17,6 @@ Decisions, and what they cost:
   starts late because its thread was busy is measured from when it was due.
 - CPU is what the kernel charged to the processes of each part. What the machine did besides is
   printed as the share that others took; with more than a few percent, measure again.
-- What runs in Celery's environment (`systems.celery_client`, `celery_tasks`, `submit.serving`,
-  `submit.open_loop`) imports nothing but Celery and the standard library.
+- What runs in a peer's environment (`systems.celery_client`, `celery_tasks` and their like,
+  `submit.serving`, `submit.open_loop`) imports nothing but the peer and the standard library.
 """

@@ -18,8 +18,8 @@ from tests.bench.plan import Case, Plan, System, turned
 from tests.bench.rows import Measured
 from tests.bench.sampling import sampled, write_shares
 from tests.bench.submit.process import Answer, ask
-from tests.bench.systems.celery import celery
 from tests.bench.systems.onceward import onceward
+from tests.bench.systems.peers import PEERS
 from tests.bench.systems.trial import Trial, server_meters
 from tests.stack import Servers
 
@@ -67,9 +67,10 @@ class Rounds:
             raise BenchError(f"{system}: {error}\n{logs}") from error
 
     def _opened(self, system: System, folder: Path) -> AbstractContextManager[Trial]:
-        if system.journal is None:
-            return celery(self.servers, folder=folder)
-        return onceward(self.servers, journal=system.journal, folder=folder)
+        if system.journal is None or system.engine is None:
+            return PEERS[system].run(self.servers, folder=folder)
+        engine = {"ONCEWARD_KAFKA__CLIENT": system.engine}
+        return onceward(self.servers, journal=system.journal, folder=folder, changes=engine)
 
     def _measure(self, trial: Trial, system: System, case: Case, number: int) -> Measured:
         beside = self._beside(trial)
