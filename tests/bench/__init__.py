@@ -2,10 +2,11 @@
 
 `python -m tests.bench` (`__main__`, `plan`) runs rounds (`rounds`); each round starts every system
 anew (`systems/`), lets a submitting process send the cases (`submit/`), and reads what that cost
-(`measure/`). Rows go to `build/bench/` (`rows`), medians to a table (`report`). `million` is the
-other question: whether memory grows with what waits. `sends`: how many one client sends;
-`durability`: what acks and min.insync.replicas give, on three brokers of its own. `sampling` is
-for who wants to know why. `launching` starts and ends processes.
+(`measure/`). Rows go to `build/bench/` (`rows`), medians to a table (`report`), and to that of the
+page of measurements (`page`). `million` is the other question: whether memory grows with what
+waits. `sends`: how many one client sends; `durability`: what acks and min.insync.replicas give, on
+three brokers of its own. `sampling` is for who wants to know why. `launching` starts and ends
+processes.
 
     python -m tests.stack -- python -m tests.bench --only onceward-sqlite --cases burst --rounds 1
 
