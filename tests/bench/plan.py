@@ -55,7 +55,7 @@ class System(StrEnum):
         return PEER_BURSTS.get(self, 20_000)
 
 
-PEER_BURSTS = {System.CELERY: 3_000, System.DRAMATIQ: 8_000, System.FASTSTREAM: 5_000}
+PEER_BURSTS = {System.CELERY: 3_000, System.DRAMATIQ: 8_000, System.FASTSTREAM: 3_000}
 # Celery alone stands beside us where nobody asks for the others, which have to be installed.
 WITHOUT_BEING_ASKED = (*(one for one in System if one.is_ours), System.CELERY)
 
