@@ -29,6 +29,14 @@ LOGS = ("worker.log", "client.log")
 Say = Callable[[str], None]
 
 
+def opened(servers: Servers, system: System, folder: Path) -> AbstractContextManager[Trial]:
+    """Return the worker and the submitting process of a system, which run while it is entered."""
+    if system.journal is None or system.engine is None:
+        return PEERS[system].run(servers, folder=folder)
+    engine = {"ONCEWARD_KAFKA__CLIENT": system.engine}
+    return onceward(servers, journal=system.journal, folder=folder, changes=engine)
+
+
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """All rounds of a plan.
@@ -57,7 +65,7 @@ class Rounds:
     def _try(self, system: System, number: int, folder: Path) -> Iterator[Measured]:
         self.say(f"round {number} of {self.plan.rounds}: {system} starts")
         try:
-            with self._opened(system, folder) as trial:
+            with opened(self.servers, system, folder) as trial:
                 self._ask(trial, Case(), self.plan.warm_up_of(system))
                 for case in self.plan.cases:
                     self.say(f"round {number} of {self.plan.rounds}: {system}, {case.name}")
@@ -65,12 +73,6 @@ class Rounds:
         except BenchError as error:
             logs = "\n".join(f"--- {name}\n{tail(folder / name)}" for name in LOGS)
             raise BenchError(f"{system}: {error}\n{logs}") from error
-
-    def _opened(self, system: System, folder: Path) -> AbstractContextManager[Trial]:
-        if system.journal is None or system.engine is None:
-            return PEERS[system].run(self.servers, folder=folder)
-        engine = {"ONCEWARD_KAFKA__CLIENT": system.engine}
-        return onceward(self.servers, journal=system.journal, folder=folder, changes=engine)
 
     def _measure(self, trial: Trial, system: System, case: Case, number: int) -> Measured:
         beside = self._beside(trial)
@@ -109,9 +111,9 @@ class Rounds:
             return
         pids = {"worker": trial.worker.pid, "client": trial.submitting.pid}
         raws = {pid: self.folder / f"{name}-{part}.raw" for part, pid in pids.items()}
-        with ExitStack() as opened:
+        with ExitStack() as sampling:
             for pid, raw in raws.items():
-                opened.enter_context(sampled(pid, raw))
+                sampling.enter_context(sampled(pid, raw))
             yield
         for raw in raws.values():
             write_shares(raw)

@@ -6,13 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from feedback.kafka.engines import PREFERRED
 from tests.bench.__main__ import main
 from tests.bench.launching import ROOT
+from tests.bench.plan import System
 from tests.bench.road.run import CLIENTS
 from tests.bench.road.table import STEPS
+from tests.bench.rounds import opened
+from tests.bench.systems.environments import INSTALL_LIMIT_S, python_of
+from tests.bench.systems.peers import PEERS
 from tests.stack import Servers
 
 
@@ -44,11 +49,28 @@ def test_a_small_burst_leaves_a_row_and_a_table(servers: Servers, tmp_path: Path
     assert f"onceward-sqlite-{PREFERRED}, burst" in ended.stdout
 
 
-# Installs two peers once, and starts four workers.
+# Starts a worker and a client for each.
 @pytest.mark.long
+def test_worker_and_client_run_on_the_engine_of_their_system(
+    servers: Servers, tmp_path: Path
+) -> None:
+    for system in (System.SQLITE_KAFKA_PYTHON, System.SQLITE_CONFLUENT):
+        folder = tmp_path / system
+        folder.mkdir()
+        with opened(servers, system, folder) as trial:
+            for process in (trial.worker, trial.submitting):
+                given = psutil.Process(process.pid).environ()
+                assert given["ONCEWARD_KAFKA__CLIENT"] == system.engine
+
+
+# The first run on a machine installs each peer, within the limits of that.
+@pytest.mark.long
+@pytest.mark.timeout(3 * INSTALL_LIMIT_S + 180)
 def test_a_small_burst_of_each_peer_leaves_a_row_beside_ours(
     servers: Servers, tmp_path: Path
 ) -> None:
+    for peer in PEERS.values():
+        python_of(peer.product)
     options = "--burst 200 --rounds 1 --cases burst --only onceward-sqlite-confluent --peers"
     ended = bench(servers, tmp_path, *options.split())
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -61,8 +83,9 @@ def test_a_small_burst_of_each_peer_leaves_a_row_beside_ours(
     ]
     assert min(row["requests_per_s"] for row in rows) > 0
     assert min(row["pss_mib"] for row in rows) > 0
-    for product in ("celery", "dramatiq", "faststream"):
-        assert f"{product}, burst" in ended.stdout
+    for peer in PEERS.values():
+        assert f"{peer.product}, burst" in ended.stdout
+        assert f"{peer.product}: {peer.promise}" in ended.stdout
     used = {
         (one["system"], one["part"])
         for one in json.loads((tmp_path / "parts.json").read_text())["rows"]

@@ -37,8 +37,8 @@ FASTSTREAM = Peer(
     opened=fresh_topics,
     settings=(
         f"aiokafka, {plan.PROCESSES} workers of one group, {plan.PARTITIONS} partitions, default "
-        "settings (one message at a time, the next after its reply is acknowledged) but for the log "
-        "of each message, which is off; publish, and a reply on a topic of the client (reply_to)"
+        "settings (one message at a time, the next after its reply is acknowledged) but for the "
+        "log of each message, which is off; publish, and a reply on a topic of Kafka (reply_to)"
     ),
     promise=(
         "seen final by its reply on a topic of Kafka; offsets are committed each 5 s whatever "
