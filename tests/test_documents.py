@@ -191,9 +191,10 @@ def test_the_chart_of_the_bench_has_a_bar_for_each_system_of_its_table() -> None
     assert drawn.count('class="bar"') == 2
     assert drawn.count('class="other"') == 3
     assert "2031-01-02" in drawn
+    assert "Repeat it: make bench ARGS=--peers<" in drawn
     # A longer name moves the bars to the right, and no figure out of the picture.
     begins = int(re.findall(r'<rect class="bar" x="(\d+)"', drawn)[0])
-    assert begins > 6.5 * max(map(len, names))
+    assert begins > 7.2 * max(map(len, names))
     assert max(int(x) for x in re.findall(r'<text class="text" x="(\d+)"', drawn)) < 720
 
 

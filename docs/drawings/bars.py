@@ -8,8 +8,8 @@ from typing import NamedTuple
 from docs.drawings.frame import framed, words
 
 WIDTH, LABEL, ROW, TOP = 760, 210, 34, 48
-# Of a label in the frame's font, and of a figure right of its bar.
-LETTER, FIGURE = 6.8, 90
+# Of a label in a wide one of the frame's fonts, and of a figure right of its bar.
+LETTER, FIGURE = 7.4, 90
 OURS = "Onceward"
 
 
@@ -28,7 +28,7 @@ def bars(title: str, found: Sequence[Bar], note: str) -> str:
 
 def _parts(title: str, found: Sequence[Bar], note: str, height: int) -> Iterator[str]:
     most = max(one.value for one in found)
-    label = max(LABEL, *(round(LETTER * len(one.label)) + 20 for one in found))
+    label = max(LABEL, *(round(LETTER * len(one.label)) + 18 for one in found))
     yield words(title, 18, 28, style="text strong", anchor="start")
     for number, one in enumerate(found):
         y = TOP + ROW * number

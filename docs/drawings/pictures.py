@@ -29,11 +29,14 @@ def speed_of(page: str) -> str:
     _, _, *rows = [line for line in part.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     found = [Bar(label, int(burst.split(" (")[0].replace(",", ""))) for label, burst, *_ in cells]
+    # Which of them a plain run measures.
+    more = any(one.label.startswith(("Dramatiq", "FastStream")) for one in found)
+    command = "make bench ARGS=--peers" if more else "make bench"
     (date,) = re.findall(r"\d{4}-\d\d-\d\d", part)
     return bars(
         "No-op requests a second in a burst, seen final by their client",
         found,
-        f"Medians of 3 rounds, {date}, AMD EPYC, 2 cores for everything. Repeat it: make bench",
+        f"Medians of 3 rounds, {date}, AMD EPYC, 2 cores for everything. Repeat it: {command}",
     )
 
 
