@@ -1,4 +1,9 @@
-"""FastStream on Kafka, with replies on a topic of the client."""
+"""FastStream on Kafka, with replies on a topic of the client.
+
+Of its two libraries its documentation prefers none. aiokafka was the faster one here (285 requests
+a second of a burst, and 198 with confluent-kafka, on a busy machine): the next message waits until
+the reply to this one is acknowledged, and librdkafka lets a record linger for 5 ms.
+"""
 
 from __future__ import annotations
 
