@@ -28,7 +28,7 @@ MILLION = 1_000_000
 DEFAULT = Plan()
 JOURNALS = ("onceward-sqlite", "onceward-postgres")
 # Without a terminal to fit into, no row of the table is to be broken.
-WIDE = 190
+WIDE = 230
 
 
 def systems_named(text: str) -> tuple[System, ...]:
