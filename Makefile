@@ -137,7 +137,7 @@ stack: setup ## run Kafka, Redis and PostgreSQL, and print the settings to expor
 	$(RUN) -m tests.stack
 
 .PHONY: bench
-bench: setup ## requests/s and latency, beside Celery in the same run
+bench: setup ## requests/s and latency, beside Celery in the same run; ARGS=--peers: Dramatiq and FastStream too
 	$(RUN_ARGS) -m tests.stack -- $(RUN) -m tests.bench $(ARGS)
 
 .PHONY: bench-audit
@@ -179,13 +179,15 @@ $(TOOLS)/.ready: $(BUILD_LOCK) $(TOOLS_LOCK)
 	$(TOOLS)/bin/python $(PIP) $(HASHED) -r $(BUILD_LOCK) -r $(TOOLS_LOCK)
 	@touch $@
 
+PEERS := $(addprefix tests/bench/systems/,celery dramatiq faststream)
 COMPILE = $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
 .PHONY: lock
-lock: $(TOOLS)/.ready ## lock with hashes what setup.cfg asks for; newer: ARGS="--upgrade-package NAME"
+lock: $(TOOLS)/.ready ## lock with hashes what setup.cfg and the bench's peers ask for; newer: ARGS="--upgrade-package NAME"
 	$(COMPILE) --group build --output-file $(BUILD_LOCK)
 	$(COMPILE) --extra test --output-file $(LOCK) setup.cfg
 	$(COMPILE) --group tools --output-file $(TOOLS_LOCK)
+	set -e; for peer in $(PEERS); do $(COMPILE) --output-file $$peer.lock $$peer.in; done
 
 PRODUCT := consumer feedback onceward producer_client spark_audit
 # The audit asks a service for known faults. Where that does not answer, or does not know a package,

@@ -11,7 +11,7 @@ import pytest
 
 from docs import generators
 from docs.checks import faults
-from docs.drawings.pictures import PICTURES, STATIC
+from docs.drawings.pictures import PICTURES, STATIC, speed_of
 from docs.drawings.sequence import sequence
 from docs.generators import (
     commands,
@@ -172,6 +172,30 @@ def test_each_event_of_the_log_is_described() -> None:
 @pytest.mark.parametrize("name", PICTURES)
 def test_each_picture_is_drawn_from_its_text(name: str) -> None:
     assert (STATIC / name).read_text("utf-8") == PICTURES[name](), "run python -m docs.drawings"
+
+
+def test_the_chart_of_the_bench_has_a_bar_for_each_system_of_its_table() -> None:
+    names = [
+        "Onceward, SQLite, kafka-python",
+        "Onceward, PostgreSQL, kafka-python",
+        "Celery 5.7, prefork, Redis",
+        "Dramatiq 2.2, Redis",
+        "FastStream 0.7, aiokafka",
+    ]
+    rows = "".join(f"| {name} | {1_000 + n:,} (900 to 2,000) | |\n" for n, name in enumerate(names))
+    page = f"<!-- bench:begin -->\n2031-01-02\n\n| | burst | |\n|---|---|---|\n{rows}"
+    drawn = speed_of(f"{page}<!-- bench:end -->\n| other | 1 |\n")
+    for n, name in enumerate(names):
+        assert f">{name}<" in drawn
+        assert f">{1_000 + n:,}<" in drawn
+    assert drawn.count('class="bar"') == 2
+    assert drawn.count('class="other"') == 3
+    assert "2031-01-02" in drawn
+    assert "Repeat it: make bench ARGS=--peers<" in drawn
+    # A longer name moves the bars to the right, and no figure out of the picture.
+    begins = int(re.findall(r'<rect class="bar" x="(\d+)"', drawn)[0])
+    assert begins > 7.2 * max(map(len, names))
+    assert max(int(x) for x in re.findall(r'<text class="text" x="(\d+)"', drawn)) < 720
 
 
 def test_a_step_between_lanes_that_are_not_there_is_refused() -> None:

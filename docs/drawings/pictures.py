@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,15 +19,24 @@ def road() -> str:
 
 
 def speed() -> str:
-    """Return the burst of each system, from the table of the page of measurements."""
-    page = (DOCS / "explanation" / "measurements.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if line.startswith(("| Onceward,", "| Celery"))]
+    """Return the burst of each system of the page of measurements."""
+    return speed_of((DOCS / "explanation" / "measurements.md").read_text(encoding="utf-8"))
+
+
+def speed_of(page: str) -> str:
+    """Return the burst of each system, from the first table of a page, and the date above it."""
+    part = page.partition("<!-- bench:begin -->")[2].partition("<!-- bench:end -->")[0]
+    _, _, *rows = [line for line in part.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     found = [Bar(label, int(burst.split(" (")[0].replace(",", ""))) for label, burst, *_ in cells]
+    # Which of them a plain run measures.
+    more = any(one.label.startswith(("Dramatiq", "FastStream")) for one in found)
+    command = "make bench ARGS=--peers" if more else "make bench"
+    (date,) = re.findall(r"\d{4}-\d\d-\d\d", part)
     return bars(
         "No-op requests a second in a burst, seen final by their client",
         found,
-        "Medians of 3 rounds, 2026-11-21, AMD EPYC, 2 cores for everything. Repeat it: make bench",
+        f"Medians of 3 rounds, {date}, AMD EPYC, 2 cores for everything. Repeat it: {command}",
     )
 
 

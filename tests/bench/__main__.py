@@ -10,31 +10,38 @@ from pathlib import Path
 
 from rich.console import Console
 
+from feedback.kafka.engines import PREFERRED
 from tests.bench import million, rows
 from tests.bench.errors import BenchError
 from tests.bench.launching import ROOT
 from tests.bench.measure.machine import machine
-from tests.bench.plan import Case, Plan, System
+from tests.bench.plan import PEER_BURSTS, Case, Plan, System
 from tests.bench.report import report
 from tests.bench.road import run, table
 from tests.bench.rounds import Rounds
-from tests.bench.systems import celery, onceward
+from tests.bench.systems import onceward
+from tests.bench.systems.peers import PEERS
 from tests.stack import Stack, StackError
 
 OUTPUT = ROOT / "build" / "bench"
 MILLION = 1_000_000
 DEFAULT = Plan()
+JOURNALS = ("onceward-sqlite", "onceward-postgres")
 # Without a terminal to fit into, no row of the table is to be broken.
-WIDE = 190
+WIDE = 230
 
 
 def systems_named(text: str) -> tuple[System, ...]:
-    """Return the systems of a list with commas.
+    """Return the systems of a list with commas; one of ours without an engine has that of `auto`.
+
+    >>> [str(one) for one in systems_named("onceward-sqlite,onceward-sqlite-confluent")]
+    ['onceward-sqlite-kafka-python', 'onceward-sqlite-confluent']
 
     Raises:
         ValueError: one is not known.
     """
-    return tuple(System(name) for name in text.split(","))
+    with_engine = {str(one): f"{one}-{PREFERRED}" for one in JOURNALS}
+    return tuple(System(with_engine.get(name, name)) for name in text.split(","))
 
 
 def cases_named(text: str) -> tuple[Case, ...]:
@@ -47,7 +54,8 @@ def cases_named(text: str) -> tuple[Case, ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    names = ",".join(System)
+    names = ", ".join(System)
+    bursts = ", ".join(f"{name} {count:,}" for name, count in PEER_BURSTS.items())
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
         description="No-op requests, submitted and seen final by a separate process.",
@@ -55,9 +63,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--rounds", type=int, default=DEFAULT.rounds, help="default: %(default)s")
-    add("--only", type=systems_named, default=DEFAULT.systems, metavar="SYSTEMS", help=names)
+    add(
+        "--only",
+        type=systems_named,
+        metavar="SYSTEMS",
+        help=f"of {names}; {' and '.join(JOURNALS)} have the engine of auto, {PREFERRED}; "
+        "default: all of ours, and celery",
+    )
+    add("--peers", action="store_true", help=f"{', '.join(PEER_BURSTS)} beside these")
     add("--cases", type=cases_named, metavar="CASES", help="burst,rate-50,rate-200")
-    add("--burst", type=int, metavar="N", help="requests of a burst: 20,000, Celery 3,000")
+    add("--burst", type=int, metavar="N", help=f"requests of a burst: 20,000, {bursts}")
     add("--seconds", type=float, default=DEFAULT.rate_seconds, help="of a rate: %(default)s")
     add("--profile", action="store_true", help="sample worker and client with py-spy")
     add("--road", action="store_true", help="where each millisecond of single requests goes")
@@ -91,9 +106,14 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def systems_of(only: Sequence[System] | None, *, peers: bool) -> tuple[System, ...]:
+    """Return the systems to measure: those of `--only`, or the default, and all peers if asked."""
+    return tuple(dict.fromkeys([*(only or DEFAULT.systems), *(PEER_BURSTS if peers else ())]))
+
+
 def _plan(asked: argparse.Namespace) -> Plan:
     return Plan(
-        systems=asked.only,
+        systems=systems_of(asked.only, peers=asked.peers),
         cases=asked.cases or DEFAULT.cases,
         rounds=asked.rounds,
         burst=asked.burst,
@@ -106,14 +126,17 @@ def _measure(plan: Plan, output: Path) -> None:
     console = Console()
     if not console.is_terminal:
         console.width = WIDE
-    facts = {**machine(), "onceward": onceward.settings_text(), "celery": celery.settings_text()}
+    beside = [PEERS[one] for one in plan.systems if one in PEERS]
+    facts = {**machine(), "onceward": onceward.settings_text()}
+    facts |= {one.product: one.settings_text() for one in beside}
+    promises = {one.product: one.promise for one in beside}
     measured: list[rows.Measured] = []
     with Stack.start() as servers, console.status("") as status:
         for one in Rounds(plan, servers, output, status.update).run():
             measured.append(one)
             rows.write(measured, facts, output)
             console.print(_line(one))
-    console.print(report(measured, facts))
+    console.print(report(measured, facts, promises))
 
 
 def _drive(plan: Plan, output: Path) -> None:

@@ -21,24 +21,43 @@ WARM_UP_LIMIT = 2_000
 class System(StrEnum):
     """What can be measured, by the names of `--only`."""
 
-    ONCEWARD_SQLITE = "onceward-sqlite"
-    ONCEWARD_POSTGRES = "onceward-postgres"
+    SQLITE_KAFKA_PYTHON = "onceward-sqlite-kafka-python"
+    SQLITE_CONFLUENT = "onceward-sqlite-confluent"
+    POSTGRES_KAFKA_PYTHON = "onceward-postgres-kafka-python"
+    POSTGRES_CONFLUENT = "onceward-postgres-confluent"
     CELERY = "celery"
+    DRAMATIQ = "dramatiq"
+    FASTSTREAM = "faststream"
 
     @property
     def product(self) -> str:
-        """`onceward` or `celery`, as in the rows."""
+        """`onceward`, or the name of a peer, as in the rows."""
         return self.value.partition("-")[0]
 
     @property
     def journal(self) -> str | None:
         """`sqlite`, `postgres`, or None for what has no journal."""
-        return self.value.partition("-")[2] or None
+        return self.value.split("-", 2)[1] if self.is_ours else None
+
+    @property
+    def engine(self) -> str | None:
+        """Our library for Kafka, `kafka-python` or `confluent`; None for a peer."""
+        return self.value.split("-", 2)[2] if self.is_ours else None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is Onceward."""
+        return self.product == "onceward"
 
     @property
     def burst(self) -> int:
-        """Requests of a burst, some 5 s of work for either."""
-        return 3_000 if self is System.CELERY else 20_000
+        """Requests of a burst, some 5 s of work for each."""
+        return PEER_BURSTS.get(self, 20_000)
+
+
+PEER_BURSTS = {System.CELERY: 3_000, System.DRAMATIQ: 8_000, System.FASTSTREAM: 3_000}
+# Celery alone stands beside us where nobody asks for the others, which have to be installed.
+WITHOUT_BEING_ASKED = (*(one for one in System if one.is_ours), System.CELERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +93,7 @@ class Case:
 class Plan:
     """All of one run; `burst` overrides the number of requests of every system's burst."""
 
-    systems: tuple[System, ...] = tuple(System)
+    systems: tuple[System, ...] = WITHOUT_BEING_ASKED
     cases: tuple[Case, ...] = (Case(), Case(50), Case(200))
     rounds: int = 3
     burst: int | None = None
@@ -93,8 +112,8 @@ class Plan:
 def turned(systems: Sequence[System], round_number: int) -> tuple[System, ...]:
     """Return the order of a round: each round begins with the next system.
 
-    >>> turned((System.CELERY, System.ONCEWARD_SQLITE), 2)[0].value
-    'onceward-sqlite'
+    >>> turned((System.CELERY, System.DRAMATIQ), 2)[0].value
+    'dramatiq'
     """
     first = (round_number - 1) % len(systems)
     return (*systems[first:], *systems[:first])

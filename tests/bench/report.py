@@ -1,4 +1,4 @@
-"""The table: medians over the rounds, what was smallest and largest, and Celery beside it."""
+"""The table: medians over the rounds, what was smallest and largest, and peers beside it."""
 
 from __future__ import annotations
 
@@ -9,38 +9,44 @@ from rich.table import Table
 
 from tests.bench.measure.figures import Spread, median_ratio, spread
 from tests.bench.plan import System
-from tests.bench.rows import Measured, Row
+from tests.bench.rows import Measured
 
 RATIO_OF = {True: "requests_per_s", False: "p99_ms"}
 
 
-def report(measured: Sequence[Measured], facts: Mapping[str, str]) -> RenderableType:
-    """Return the tables, above them where and with what it was measured."""
+def report(
+    measured: Sequence[Measured], facts: Mapping[str, str], promises: Mapping[str, str]
+) -> RenderableType:
+    """Return the tables, above them where and with what it was measured.
+
+    Args:
+        promises: of each peer; they stand below the figures.
+    """
     lines = [f"{name}: {fact}" for name, fact in facts.items()]
-    return Group(*lines, "", _figures(measured), "", _parts(measured))
+    foot = [f"{product}: {promise}" for product, promise in promises.items()]
+    return Group(*lines, "", _figures(measured), *foot, "", _parts(measured))
 
 
-def to_celery(rows: Sequence[Row], *, system: str, journal: str | None, case: str) -> float | None:
+def to_celery(measured: Sequence[Measured], system: System, case: str) -> float | None:
     """Return how a system stands to Celery in the same round, as the median over the rounds.
 
     It compares requests/s of a burst, and p99 of a rate.
     """
     figure = RATIO_OF[case == "burst"]
     by_round = {
-        (row.round, row.system, row.journal): getattr(row, figure)
-        for row in rows
-        if row.case == case
+        (one.round, one.system): getattr(one.row(), figure)
+        for one in measured
+        if one.case.name == case
     }
     pairs = [
-        (value, by_round.get((number, System.CELERY.product, None)))
-        for (number, name, kind), value in by_round.items()
-        if (name, kind) == (system, journal)
+        (value, by_round.get((number, System.CELERY)))
+        for (number, name), value in by_round.items()
+        if name is system
     ]
     return median_ratio(pairs)
 
 
 def _figures(measured: Sequence[Measured]) -> Table:
-    rows = [one.row() for one in measured]
     table = Table(title="Median of the rounds (smallest to largest)")
     table.add_column("system, case", no_wrap=True)
     headers = ("requests/s", "p50 ms", "p99 ms", "CPU s/1,000", "PSS MiB", "others' CPU %")
@@ -48,8 +54,7 @@ def _figures(measured: Sequence[Measured]) -> Table:
         table.add_column(header, justify="right")
     for (system, case), group in _grouped(measured).items():
         of_group = [one.row() for one in group]
-        first = of_group[0]
-        ratio = to_celery(rows, system=first.system, journal=first.journal, case=first.case)
+        ratio = None if system is System.CELERY else to_celery(measured, system, case)
         table.add_row(
             f"{system}, {case}",
             cell([row.requests_per_s for row in of_group], 0),
@@ -58,7 +63,7 @@ def _figures(measured: Sequence[Measured]) -> Table:
             cell([row.cpu_s_per_1000 for row in of_group], 2),
             cell([row.pss_mib for row in of_group], 0),
             cell([row.other_cpu_percent for row in of_group], 1),
-            "" if ratio is None or first.system == "celery" else f"{ratio:.1f} x",
+            "" if ratio is None else f"{ratio:.1f} x",
         )
     table.caption = "to Celery: requests/s of a burst, p99 of a rate, in the same round"
     return table

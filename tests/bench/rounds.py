@@ -18,8 +18,8 @@ from tests.bench.plan import Case, Plan, System, turned
 from tests.bench.rows import Measured
 from tests.bench.sampling import sampled, write_shares
 from tests.bench.submit.process import Answer, ask
-from tests.bench.systems.celery import celery
 from tests.bench.systems.onceward import onceward
+from tests.bench.systems.peers import PEERS
 from tests.bench.systems.trial import Trial, server_meters
 from tests.stack import Servers
 
@@ -27,6 +27,14 @@ ANSWER_LIMIT_S = 180.0
 LOGS = ("worker.log", "client.log")
 
 Say = Callable[[str], None]
+
+
+def opened(servers: Servers, system: System, folder: Path) -> AbstractContextManager[Trial]:
+    """Return the worker and the submitting process of a system, which run while it is entered."""
+    if system.journal is None or system.engine is None:
+        return PEERS[system].run(servers, folder=folder)
+    engine = {"ONCEWARD_KAFKA__CLIENT": system.engine}
+    return onceward(servers, journal=system.journal, folder=folder, changes=engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class Rounds:
     def _try(self, system: System, number: int, folder: Path) -> Iterator[Measured]:
         self.say(f"round {number} of {self.plan.rounds}: {system} starts")
         try:
-            with self._opened(system, folder) as trial:
+            with opened(self.servers, system, folder) as trial:
                 self._ask(trial, Case(), self.plan.warm_up_of(system))
                 for case in self.plan.cases:
                     self.say(f"round {number} of {self.plan.rounds}: {system}, {case.name}")
@@ -65,11 +73,6 @@ class Rounds:
         except BenchError as error:
             logs = "\n".join(f"--- {name}\n{tail(folder / name)}" for name in LOGS)
             raise BenchError(f"{system}: {error}\n{logs}") from error
-
-    def _opened(self, system: System, folder: Path) -> AbstractContextManager[Trial]:
-        if system.journal is None:
-            return celery(self.servers, folder=folder)
-        return onceward(self.servers, journal=system.journal, folder=folder)
 
     def _measure(self, trial: Trial, system: System, case: Case, number: int) -> Measured:
         beside = self._beside(trial)
@@ -108,9 +111,9 @@ class Rounds:
             return
         pids = {"worker": trial.worker.pid, "client": trial.submitting.pid}
         raws = {pid: self.folder / f"{name}-{part}.raw" for part, pid in pids.items()}
-        with ExitStack() as opened:
+        with ExitStack() as sampling:
             for pid, raw in raws.items():
-                opened.enter_context(sampled(pid, raw))
+                sampling.enter_context(sampled(pid, raw))
             yield
         for raw in raws.values():
             write_shares(raw)

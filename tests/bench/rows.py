@@ -19,6 +19,7 @@ class Row:
 
     system: str
     journal: str | None
+    engine: str | None
     case: str
     round: int
     requests_per_s: float | None
@@ -55,6 +56,7 @@ class Measured:
         return Row(
             system=self.system.product,
             journal=self.system.journal,
+            engine=self.system.engine,
             case=self.case.name,
             round=self.round,
             requests_per_s=round(self.answer.requests / self.answer.seconds, 1),
@@ -70,6 +72,7 @@ class Measured:
         whose = {
             "system": self.system.product,
             "journal": self.system.journal,
+            "engine": self.system.engine,
             "case": self.case.name,
             "round": self.round,
         }

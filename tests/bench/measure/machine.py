@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-LIBRARIES = ("kafka-python", "redis", "hiredis", "SQLAlchemy", "psycopg")
+LIBRARIES = ("kafka-python", "confluent-kafka", "redis", "hiredis", "SQLAlchemy", "psycopg")
 
 
 def machine() -> dict[str, str]:

@@ -56,11 +56,12 @@ def drive(
     Raises:
         BenchError: a worker or a client ended.
     """
-    systems = [one for one in plan.systems if one.journal is not None]
+    # Each journal once, whichever engine the plan names with it.
+    systems = {one.journal: one for one in plan.systems if one.journal is not None}
     for number in range(plan.rounds):
-        for system in systems:
+        for system in systems.values():
             for client in CLIENTS if number % 2 == 0 else CLIENTS[::-1]:
-                say(f"round {number + 1} of {plan.rounds}: {system}, {client}")
+                say(f"round {number + 1} of {plan.rounds}: {system.journal}, {client}")
                 yield from _trial(plan, servers, folder, system, client)
 
 
@@ -81,7 +82,7 @@ def _trial(
             _ask(plan, trial, Case(), plan.warm_up_of(system))
             for case in plan.cases:
                 if case.rate_per_s is not None:
-                    title = f"{system}, {client}, {case.name}"
+                    title = f"onceward-{system.journal}, {client}, {case.name}"
                     yield _case(plan, trial, case, title, Path(name))
 
 
