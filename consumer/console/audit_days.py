@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -38,6 +38,9 @@ class AuditDay:
 def audit_days(section: AuditSection, *, today: date | None = None) -> list[AuditDay]:
     """Return the last `DAYS` days, the latest first.
 
+    Where none of them was judged, the latest earlier day that was follows them: it is bad until a
+    later one is good, and however long nobody runs an audit.
+
     Raises:
         NotAvailable: its output is no folder of this host, or cannot be read. Where nothing says
             that there are audits, there is no folder and no day.
@@ -51,9 +54,15 @@ def audit_days(section: AuditSection, *, today: date | None = None) -> list[Audi
         if is_made and not reports.parent.is_dir():
             where = reports.parent.absolute()
             raise NotAvailable(f"[audit] output {where} is no folder: no audit was made here")
-        return [_day(reports, one) for one in dates]
+        days = [_day(reports, one) for one in dates]
+        return days if last_judged(days) else [*days, *_judged_before(reports, dates[-1])]
     except OSError as error:
         raise NotAvailable(f"[audit] output {output}: {error.strerror or error}") from error
+
+
+def last_judged(days: Iterable[AuditDay]) -> AuditDay | None:
+    """Return the latest day that was judged."""
+    return next((one for one in days if one.verdict != "none"), None)
 
 
 def report_file(output: str, day: str) -> Path | None:
@@ -68,6 +77,19 @@ def _reports(output: str) -> Path:
     if "://" in output:
         raise NotAvailable(f"[audit] output {output} is no folder of this host: look there")
     return Path(output) / "reports"
+
+
+def _judged_before(reports: Path, day: str) -> Iterator[AuditDay]:
+    """Yield the latest day before this one that was judged, if any was."""
+    if not reports.is_dir():
+        return
+    # A glob would pass over a folder that this user may not list.
+    names = (one.name.removeprefix("date=") for one in reports.iterdir())
+    # The names of dates are in their order.
+    earlier = sorted((one for one in names if _DATE.fullmatch(one) and one < day), reverse=True)
+    found = last_judged(_day(reports, one) for one in earlier)
+    if found is not None:
+        yield found
 
 
 def _day(reports: Path, day: str) -> AuditDay:

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from consumer.console import live, state_diagram
-from consumer.console.audit_days import audit_days, report_file
+from consumer.console.audit_days import audit_days, last_judged, report_file
 from consumer.console.facts import FactReaders, SharedReading, flat
 from consumer.console.fields import is_number
 from consumer.console.letter_board import LetterBoards
 from consumer.console.letter_page import DeadLetterPage
-from consumer.console.needs import Overview, guarded_topics, last_judged, needs_of
+from consumer.console.needs import Overview, guarded_topics, needs_of
 from consumer.console.owed import owed_late
 from consumer.console.paths import REQUEST
 from consumer.console.rendering import Page, Templates, is_part
