@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 from itertools import chain
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consumer.console.acts import ConsoleActs
 from consumer.console.entrance import Entrance
-from consumer.console.guard import PageGuard
+from consumer.console.guard import AsyncPage, PageGuard
 from consumer.console.live import LiveStreams
 from consumer.console.pages import ConsolePages
 from consumer.console.paths import LOGIN, LOGOUT
@@ -27,7 +27,7 @@ from consumer.console.people import NotAllowed
 from consumer.console.previews import Previews
 from consumer.console.redrive_pages import RedrivePages
 from consumer.console.redrives import BackgroundRedrives
-from consumer.console.rendering import Page, Templates
+from consumer.console.rendering import Templates
 from consumer.console.value_edits import ValueEdits
 from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.logs import EventLog
@@ -115,6 +115,7 @@ def app(
             idle = asyncio.create_task(_close_idle())
             yield
             idle.cancel()
+            guard.close()
             streams.close()
             pages.close()
             redrives.close()
@@ -128,7 +129,7 @@ def app(
             Route(LOGIN, guard.login_page),
             Route(LOGIN, guard.login, methods=["POST"]),
             Route(LOGOUT, guard.acts(guard.logout), methods=["POST"]),
-            *_oidc(settings.console, entrance, templates),
+            *_oidc(settings.console, entrance, templates, guard),
             Route("/act/{act}", guard.acts(acts.carry_out), methods=["POST"]),
             *(Route(path, guard.looks(page, is_live=path in LIVE)) for path, page in looks),
         ],
@@ -158,7 +159,9 @@ def _middleware(section: ConsoleSection, entrance: Entrance) -> list[Middleware]
     ]
 
 
-def _oidc(section: ConsoleSection, entrance: Entrance, templates: Templates) -> Sequence[BaseRoute]:
+def _oidc(
+    section: ConsoleSection, entrance: Entrance, templates: Templates, guard: PageGuard
+) -> Sequence[BaseRoute]:
     if not section.oidc_issuer:
         return ()
     try:
@@ -166,16 +169,22 @@ def _oidc(section: ConsoleSection, entrance: Entrance, templates: Templates) -> 
     except ModuleNotFoundError as error:
         needed = "pip install 'onceward[oidc]'"
         raise NotAvailable(f"[console] oidc_issuer needs {error.name}: {needed}") from error
-    return OidcPages(section, entrance, templates).routes()
+    return OidcPages(section, entrance, templates).routes(guard.logs_in)
 
 
-def _file(name: str, media_type: str) -> Page:
+# What needs no server takes none of the threads in which pages wait for servers: Starlette calls
+# coroutines alone in its loop.
+def _file(name: str, media_type: str) -> AsyncPage:
     content = resources.files(__package__).joinpath(name).read_bytes()
-    return lambda request: Response(content, media_type=media_type)
+
+    async def file(request: Request) -> Response:
+        return Response(content, media_type=media_type)
+
+    return file
 
 
-def _failing(templates: Templates) -> Callable[[Request, Exception], Response]:
-    def failed(request: Request, error: Exception) -> Response:
+def _failing(templates: Templates) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def failed(request: Request, error: Exception) -> Response:
         code, said = _fault(request, error)
         # Where a server has not answered, an action may have been done all the same.
         acted = "Look before you try again" if code >= 500 else "Nothing was done"
@@ -201,7 +210,6 @@ def _fault(request: Request, error: Exception) -> tuple[int, str]:
         return 403, str(error)
     if isinstance(error, OncewardError):
         return 409 if error.exit_code is ExitCode.BAD_ANSWER else 503, str(error)
-    # Where a thread handles it, nothing is being raised there any more.
     log.exception("page.failed", error, path=request.url.path)
     return 500, "a fault of ours: its stack is in the log of the console"
 

@@ -1,9 +1,15 @@
-"""The guard before each page: the person is known, and a form comes from a page of ours."""
+"""The guard before each page: the person is known, and a form comes from a page of ours.
+
+It has threads of its own, and others for logins: pages wait in theirs for servers that are slow.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -14,10 +20,17 @@ from starlette.responses import RedirectResponse, Response
 from consumer.console.entrance import Entrance, Form, form_of
 from consumer.console.live import LiveStreams, asks_for_events
 from consumer.console.paths import LOGIN, SEE_OTHER, within
-from consumer.console.people import Person
+from consumer.console.people import MOST_LOGINS, Person
 from consumer.console.rendering import Page, Templates
 
+# They read the file of people.
+THREADS = 4
+# Those that wait for their turn or for a provider, and others who hear that they may not.
+LOGIN_THREADS = MOST_LOGINS + 8
+
+T = TypeVar("T")
 FormPage = Callable[[Request, Form, Person], Response]
+AsyncPage = Callable[[Request], Awaitable[Response]]
 
 
 class PageGuard:
@@ -27,8 +40,15 @@ class PageGuard:
         self._entrance = entrance
         self._templates = templates
         self._streams = streams
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-guard")
+        self._login_threads = ThreadPoolExecutor(LOGIN_THREADS, thread_name_prefix="onceward-login")
 
-    def looks(self, page: Page, *, is_live: bool = False) -> Page:
+    def close(self) -> None:
+        """Let nobody in any more; do not wait for those who log in."""
+        for one in (self._threads, self._login_threads):
+            one.shutdown(wait=False, cancel_futures=True)
+
+    def looks(self, page: Page, *, is_live: bool = False) -> AsyncPage:
         """Return the page for known persons; others are led to the login.
 
         Args:
@@ -36,45 +56,52 @@ class PageGuard:
                 for the warning that a person confirms.
         """
 
-        def asked(request: Request) -> Response:
-            person = self._entrance.person_of(request)
+        async def asked(request: Request) -> Response:
+            person = await _in(self._threads, self._known, request)
             if person is None:
                 where = request.url.path + (f"?{request.url.query}" if request.url.query else "")
                 return RedirectResponse(f"{LOGIN}?next={quote(where, safe='')}", SEE_OTHER)
-            self._welcome(request, person)
             request.state.is_live = is_live and not request.query_params
             if request.state.is_live and asks_for_events(request):
                 request.state.is_part = True
                 return self._streams.of(partial(self._look, page, request))
-            return page(request)
+            return await run_in_threadpool(page, request)
 
         return asked
 
-    def acts(self, act: FormPage) -> Callable[[Request], Awaitable[Response]]:
+    def acts(self, act: FormPage) -> AsyncPage:
         """Return the page that takes a form, from a page of ours and a known person."""
 
-        def asked(request: Request, form: Form) -> Response:
-            person = self._entrance.person_of(request)
+        def known(request: Request, form: Form) -> Person:
+            person = self._known(request)
             if person is None or not self._entrance.asks:
                 raise HTTPException(403, "log in first: nobody knows who you are")
-            self._welcome(request, person)
             self._entrance.require_own(request, form)
-            return act(request, form, person)
+            return person
 
-        async def endpoint(request: Request) -> Response:
+        async def asked(request: Request) -> Response:
             form = await form_of(request)
-            return await run_in_threadpool(asked, request, form)
+            person = await _in(self._threads, known, request, form)
+            return await run_in_threadpool(act, request, form, person)
 
-        return endpoint
+        return asked
 
-    def login_page(self, request: Request) -> Response:
+    def logs_in(self, page: Page) -> AsyncPage:
+        """Return a page that a provider or a password keeps waiting."""
+
+        async def asked(request: Request) -> Response:
+            return await _in(self._login_threads, page, request)
+
+        return asked
+
+    async def login_page(self, request: Request) -> Response:
         """Show the form to log in; a person that is known already goes on."""
-        return self._login_page(request)
+        return await _in(self._threads, self._login_page, request)
 
     async def login(self, request: Request) -> Response:
         """Take name and password."""
         form = await form_of(request)
-        return await run_in_threadpool(self._login, request, form)
+        return await _in(self._login_threads, self._login, request, form)
 
     def logout(self, request: Request, form: Form, person: Person) -> Response:
         """End the login of this browser."""
@@ -107,12 +134,17 @@ class PageGuard:
         )
 
     def _look(self, page: Page, request: Request) -> str | None:
-        person = self._entrance.person_of(request)
-        if person is None:
+        if self._known(request) is None:
             return None
-        self._welcome(request, person)
         return bytes(page(request).body).decode()
 
-    def _welcome(self, request: Request, person: Person) -> None:
-        request.state.person = person
-        request.state.token = self._entrance.token_of(request) if self._entrance.asks else ""
+    def _known(self, request: Request) -> Person | None:
+        person = self._entrance.person_of(request)
+        if person is not None:
+            request.state.person = person
+            request.state.token = self._entrance.token_of(request) if self._entrance.asks else ""
+        return person
+
+
+async def _in(threads: ThreadPoolExecutor, function: Callable[..., T], *given: object) -> T:
+    return await asyncio.get_running_loop().run_in_executor(threads, function, *given)

@@ -33,10 +33,11 @@ FAILURES_S = 300.0
 MOST_REMEMBERED = 1000
 # Each password that is looked at takes 64 MiB and tens of milliseconds.
 AT_ONCE = 2
-# Others wait for their turn: who guesses all the time would shut out whoever has the password. Each
-# holds one of the forty threads of the pages.
+# Others wait for their turn: who guesses all the time would shut out whoever has the password.
 MOST_WAITING = 20
 LONGEST_WAIT_S = 5.0
+# Each holds a thread.
+MOST_LOGINS = AT_ONCE + MOST_WAITING
 
 
 class ConsoleRole(StrEnum):

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from consumer.console import entrance
+from consumer.console.audit_days import AuditDay
 from consumer.console.commands import cli
 from consumer.console.entrance import Entrance, form_of, require_safe_address
 from consumer.console.people import (
@@ -178,6 +179,41 @@ def test_the_page_of_a_fault_of_ours_is_guarded_as_each_other(
     assert {*good} <= {*answer.headers, "vary"}
     (said,) = (one for one in caplog.records if one.message.startswith("page.failed"))
     assert said.exc_info is not None and said.exc_info[0] is ZeroDivisionError
+
+
+def test_pages_that_wait_for_a_server_hold_up_no_file_and_no_login(
+    browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, goes_on = Semaphore(0), Event()
+
+    def days(section: object) -> list[AuditDay]:
+        waiting.release()
+        assert goes_on.wait(60)
+        return []
+
+    monkeypatch.setattr("consumer.console.pages.audit_days", days)
+    browser = browse()
+    assert browser.login("vera").status_code == 303
+    url, cookies = str(browser.http.base_url), dict(browser.http.cookies)
+
+    def load_page(_: int) -> int:
+        return httpx.get(f"{url}/audit", cookies=cookies, timeout=60).status_code
+
+    with ThreadPoolExecutor(60) as threads, httpx.Client(base_url=url, timeout=10) as stranger:
+        loads = [threads.submit(load_page, one) for one in range(60)]
+        try:
+            # Starlette has so many threads.
+            assert all(waiting.acquire(timeout=60) for _ in range(40))
+            for name in ("console.css", "console.js", "brush.js", "login"):
+                assert stranger.get(f"/{name}").status_code == 200, name
+            assert stranger.get("/audit").status_code == 303
+            assert stranger.get("/nowhere").status_code == 404
+            with browsing(stranger) as other:
+                assert other.login("olga").status_code == 303
+                assert other.login("olga", "wrong").status_code == 403
+        finally:
+            goes_on.set()
+        assert {one.result() for one in loads} == {200}
 
 
 def test_a_browser_that_leaves_in_the_middle_of_a_form_is_no_fault_of_ours() -> None:
