@@ -96,7 +96,7 @@ def app(
     entrance = Entrance(settings.console, settings.kafka.group)
     streams = LiveStreams(ending or asyncio.Event())
     guard = PageGuard(entrance, templates, streams)
-    pages = ConsolePages(settings, templates, file=file)
+    pages = ConsolePages(settings, templates, file=file, people_fault=lambda: entrance.people_fault)
     redrives, previews = BackgroundRedrives(), Previews(settings)
     redrive_pages = RedrivePages(settings, templates, redrives=redrives, previews=previews)
     edits = ValueEdits(settings, templates, previews=previews, pages=redrive_pages, file=file)

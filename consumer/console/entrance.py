@@ -106,6 +106,11 @@ class Entrance:
         return self._people is not None
 
     @property
+    def people_fault(self) -> str:
+        """Why people count that the file had before; empty where it is as it should be."""
+        return "" if self._people is None else self._people.fault
+
+    @property
     def provider(self) -> str:
         """The host at which people may log in instead; empty without one."""
         return urlsplit(self._section.oidc_issuer).netloc

@@ -46,6 +46,7 @@ class Overview:
         doubts: how many are open, and the claims that may become further ones.
         days: of the audit, today first; see `audit_days`.
         others: the letters of other systems, by their topics.
+        people_fault: see `Entrance`.
     """
 
     workers: ReadFact[WorkersFound]
@@ -55,6 +56,7 @@ class Overview:
     pauses: ReadFact[list[PauseRow]]
     days: ReadFact[list[AuditDay]]
     others: Mapping[str, ReadFact[OpenLetters]] = field(default_factory=dict)
+    people_fault: str = ""
 
 
 # An audit of yesterday that runs this morning is in time.
@@ -72,6 +74,7 @@ def needs_of(seen: Overview) -> list[Need]:
         *_of_owed(seen.owed),
         *_of_pauses(seen.pauses),
         *_of_audit(seen.days),
+        *_of_people(seen.people_fault),
     ]
 
 
@@ -188,3 +191,9 @@ def _of_audit(fact: ReadFact[list[AuditDay]]) -> Iterator[Need]:
         yield Need(f"the audit of {of_day}{',' if ago else ''} is {last.verdict}", "audit")
     if ago > MOST_DAYS_AGO:
         yield Need(f"no audit was made since that of {of_day}", "audit")
+
+
+def _of_people(fault: str) -> Iterator[Need]:
+    if fault:
+        # No page shows more of it than this sentence.
+        yield Need(f"people who log in here are those of before: {fault}", "")

@@ -100,6 +100,12 @@ def test_each_task_is_named(changes: dict[str, Any], said: str) -> None:
     assert need.is_known
 
 
+def test_people_of_before_are_a_task() -> None:
+    (need,) = needs_of(replace(WELL, people_fault="the file is too long"))
+    assert need.said == "people who log in here are those of before: the file is too long"
+    assert need.is_known
+
+
 def test_a_bad_audit_of_long_ago_is_one_still_and_no_later_one_was_made() -> None:
     bad, missing = needs_of(replace(WELL, days=days(*["none"] * 36, "bad")))
     assert bad.said == "the audit of 2026-10-24, 36 days ago, is bad"

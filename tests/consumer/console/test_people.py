@@ -22,6 +22,7 @@ from consumer.console.entrance import Entrance, form_of, require_safe_address
 from consumer.console.people import (
     AT_ONCE,
     LONGEST_NAME,
+    MOST_BYTES,
     MOST_FAILURES,
     ConsoleRole,
     People,
@@ -35,6 +36,7 @@ from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import load
 from tests.consumer.console.conftest import Open
 from tests.consumer.console.people import PASSWORD, Browser, browsing, lines, logged_in, with_people
+from tests.consumer.console.test_pages import text_of
 from tests.eventually import eventually
 
 Browse = Callable[..., Browser]
@@ -371,6 +373,32 @@ def test_a_file_that_says_something_else_is_refused_and_its_line_named(
     }
     with pytest.raises(NotAvailable, match="users_file"):
         People(str(tmp_path / "nowhere"))
+
+
+def test_a_file_of_thousands_of_people_is_read_and_a_longer_one_leaves_those_of_before(
+    browse: Browse, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    browser, path = browse(), tmp_path / "people"
+
+    def write(size: int, text: str = "") -> None:
+        path.write_text(text + "#" * (size - len(text)) + "\n")
+
+    write(MOST_BYTES - 1, lines())
+    assert browser.login("vera").status_code == 303
+    assert "those of before" not in text_of(browser.http.get("/"))
+    write(MOST_BYTES)
+    for _ in range(2):
+        assert "vera" in browser.http.get("/audit").text
+        now = text_of(browser.http.get("/"))
+        assert f"{path} (it is longer than 1,048,576 bytes" in now
+    said = [one.message for one in caplog.records if "console.people_kept" in one.message]
+    assert len(said) == 1 and str(path) in said[0]
+    with pytest.raises(NotAvailable, match=r"users_file = .* \(it is longer than 1,048,576 bytes"):
+        People(str(path))
+    path.write_text("".join(line for line in lines().splitlines(True) if "vera" not in line))
+    assert browser.http.get("/audit").status_code == 303
+    assert browser.login("olga").status_code == 303
+    assert "those of before" not in text_of(browser.http.get("/"))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "#ann", "a\x1b", "a\u2028b", "x" * (LONGEST_NAME + 1)])
