@@ -64,7 +64,7 @@ class PageGuard:
             request.state.is_live = is_live and not request.query_params
             if request.state.is_live and asks_for_events(request):
                 request.state.is_part = True
-                return self._streams.of(partial(self._look, page, request))
+                return self._streams.of(partial(self._look, page, request), whose=person.name)
             return await run_in_threadpool(page, request)
 
         return asked
