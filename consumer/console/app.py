@@ -80,7 +80,11 @@ class GuardedHeaders:
 
 
 def app(
-    settings: Settings, ending: asyncio.Event | None = None, *, file: str | None = None
+    settings: Settings,
+    ending: asyncio.Event | None = None,
+    *,
+    file: str | None = None,
+    port: int = 0,
 ) -> ASGIApp:
     """Return the console of a group.
 
@@ -88,12 +92,13 @@ def app(
         ending: set when the process is to end, which ends the streams.
         file: of the settings, which the commands on the pages name; None where the environment
             alone has them.
+        port: see `Entrance`.
 
     Raises:
         NotAvailable, SettingsError: see `Entrance`.
     """
     templates = Templates(settings.kafka.group, file)
-    entrance = Entrance(settings.console, settings.kafka.group)
+    entrance = Entrance(settings.console, settings.kafka.group, port=port)
     streams = LiveStreams(ending or asyncio.Event())
     guard = PageGuard(entrance, templates, streams)
     pages = ConsolePages(settings, templates, file=file, people_fault=lambda: entrance.people_fault)

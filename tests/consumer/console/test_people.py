@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Event, Semaphore
 from typing import Any
@@ -30,14 +30,17 @@ from consumer.console.people import (
     people_of,
     person_line,
 )
+from consumer.console.server import _ConsoleServer, serve
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import load
+from feedback.web.hosts import listen
 from tests.consumer.console.conftest import Open
 from tests.consumer.console.people import PASSWORD, Browser, browsing, lines, logged_in, with_people
 from tests.consumer.console.test_pages import text_of
 from tests.eventually import eventually
+from tests.producer_client.http.conftest import AppServer
 
 Browse = Callable[..., Browser]
 
@@ -74,11 +77,19 @@ def test_who_is_not_logged_in_sees_the_login_alone(browse: Browse) -> None:
     assert browser.http.get("/audit", headers={"cookie": f"{COOKIE}={forged}"}).status_code == 303
 
 
-def test_a_login_at_another_group_s_console_on_the_same_host_ends_none(
-    opened: Open, people: ExitStack, tmp_path: Path
+@pytest.mark.parametrize("groups", [("a", "b"), ("a", "a")])
+def test_a_login_at_another_console_on_the_same_host_ends_none(
+    people: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups: tuple[str, str]
 ) -> None:
-    consoles = [opened(with_people(load(kafka={"group": one}), tmp_path)) for one in ("a", "b")]
-    first, second = (people.enter_context(browsing(one)) for one in consoles)
+    apps: list[Any] = []
+    monkeypatch.setattr(_ConsoleServer, "run", lambda self, sockets: apps.append(self.config.app))
+    for group in groups:
+        listening = people.enter_context(closing(listen("127.0.0.1", 0, setting="of a test")))
+        serve(with_people(load(kafka={"group": group}), tmp_path), listening)
+    servers = [AppServer(one, lifespan="on") for one in apps]
+    for one in servers:
+        people.callback(one.close)
+    first, second = (people.enter_context(browsing(one.http)) for one in servers)
     assert first.login("olga").status_code == 303
     # A browser sends both consoles the cookies of their host.
     second.http.cookies.jar = first.http.cookies.jar
@@ -89,19 +100,42 @@ def test_a_login_at_another_group_s_console_on_the_same_host_ends_none(
 
 
 @pytest.mark.parametrize(
-    ("url", "name", "flags"),
+    "other",
     [
-        ("", COOKIE, {"httponly", "samesite=strict", "path=/", "max-age=43200"}),
+        {"url": "https://console.example:8443"},
+        {"host": "worker-2"},
+        {"port": 8091},
+        {"group": "b"},
+    ],
+    ids=str,
+)
+def test_each_console_has_a_cookie_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
+) -> None:
+    def cookie(url: str, host: str, port: int, group: str) -> str:
+        monkeypatch.setattr("socket.gethostname", lambda: host)
+        return Entrance(ConsoleSection(url=url), group, port=port).cookie()
+
+    url = "https://console.example"
+    one: dict[str, Any] = {"url": url, "host": "worker-1", "port": 8090, "group": "a"}
+    assert cookie(**one) == cookie(**one) != cookie(**one | other)
+
+
+@pytest.mark.parametrize(
+    ("url", "flags"),
+    [
+        ("", {"httponly", "samesite=strict", "path=/", "max-age=43200"}),
         (
             "https://console.example",
-            f"__Host-{COOKIE}",
             {"httponly", "samesite=strict", "path=/", "max-age=43200", "secure"},
         ),
     ],
 )
 def test_a_login_is_a_cookie_that_no_script_and_no_other_site_gets(
-    browse: Browse, url: str, name: str, flags: set[str]
+    browse: Browse, url: str, flags: set[str]
 ) -> None:
+    name = Entrance(ConsoleSection(url=url), load().kafka.group).cookie()
+    assert name.startswith("__Host-onceward-" if url else "onceward-")
     host = url.removeprefix("https://")
     browser = browse({"host": host} if host else {}, url=url)
     token = browser.token("/login")
