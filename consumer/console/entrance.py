@@ -23,7 +23,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import ClientDisconnect, Request
 
-from consumer.console.people import ANYBODY, LONGEST_NAME, People, Person, TooManyLogins
+from consumer.console.logins import TooManyLogins
+from consumer.console.people import ANYBODY, LONGEST_NAME, People, Person
 from feedback.clock import epoch_ms
 from feedback.console.printable import printable
 from feedback.errors import SettingsError

@@ -19,8 +19,9 @@ from starlette.responses import RedirectResponse, Response
 
 from consumer.console.entrance import Entrance, Form, form_of
 from consumer.console.live import LiveStreams, asks_for_events
+from consumer.console.logins import MOST_LOGINS
 from consumer.console.paths import LOGIN, SEE_OTHER, within
-from consumer.console.people import MOST_LOGINS, Person
+from consumer.console.people import Person
 from consumer.console.rendering import Page, Templates
 
 # They read the file of people.

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +17,7 @@ from pathlib import Path
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from feedback.clock import monotonic_s
+from consumer.console.logins import LoginThrottle
 from feedback.errors import NotAvailable, SettingsError
 from feedback.logs import EventLog
 from feedback.settings.secret_files import SecretFile
@@ -34,17 +32,6 @@ MOST_BYTES = 1_048_576
 BY_PROXY = "-"
 LONGEST_NAME = 128
 LONGEST_PASSWORD = 1024
-# Of one name within this time; each failure further waits for the first to be so old.
-MOST_FAILURES = 5
-FAILURES_S = 300.0
-MOST_REMEMBERED = 1000
-# Each password that is looked at takes 64 MiB and tens of milliseconds.
-AT_ONCE = 2
-# Others wait for their turn: who guesses all the time would shut out whoever has the password.
-MOST_WAITING = 20
-LONGEST_WAIT_S = 5.0
-# Each holds a thread.
-MOST_LOGINS = AT_ONCE + MOST_WAITING
 
 
 class ConsoleRole(StrEnum):
@@ -106,10 +93,6 @@ def require_role(person: Person, act: str) -> None:
         who = person.name or "nobody who is asked"
         said = f"role{'s' if len(roles) > 1 else ''} {' and '.join(sorted(roles))}"
         raise NotAllowed(f"{who} may not do this: it takes the {said}")
-
-
-class TooManyLogins(Exception):
-    """Too many logins failed, or are looked at now."""
 
 
 def person_line(name: str, roles: Iterable[ConsoleRole], password: str | None) -> str:
@@ -176,9 +159,7 @@ class People:
         self._last: tuple[str, Mapping[str, Person]] | None = None
         # An unknown name takes as long as a known one.
         self._nobodys = HASHER.hash(secrets.token_hex())
-        self._room = threading.BoundedSemaphore(AT_ONCE)
-        self._queue = threading.BoundedSemaphore(AT_ONCE + MOST_WAITING)
-        self._failures: deque[tuple[float, str]] = deque(maxlen=MOST_REMEMBERED)
+        self._throttle = LoginThrottle()
         self._now()
 
     def find(self, name: str) -> Person | None:
@@ -191,18 +172,13 @@ class People:
         Raises:
             TooManyLogins: this name has failed too often, or too many wait for their turn.
         """
-        self._require_few_failures(name)
-        with (
-            _entered(self._queue, within_s=0.0),
-            _entered(self._room, within_s=LONGEST_WAIT_S),
-        ):
-            # Others of this name may have failed meanwhile.
-            self._require_few_failures(name)
+        is_known = name in self._now()
+        with self._throttle.turn(name, is_known=is_known):
             person = self._now().get(name)
             hashed = person.hash if person and person.hash != BY_PROXY else self._nobodys
             if self._is_of(password, hashed) and person is not None:
                 return person
-            self._failures.append((monotonic_s(), name[:LONGEST_NAME]))
+            self._throttle.failed(name, is_known=is_known)
         return None
 
     def _now(self) -> Mapping[str, Person]:
@@ -238,19 +214,3 @@ class People:
             return HASHER.verify(hashed, password[: LONGEST_PASSWORD + 1])
         except (VerificationError, InvalidHashError):
             return False
-
-    def _require_few_failures(self, name: str) -> None:
-        since_s = monotonic_s() - FAILURES_S
-        failed = sum(at > since_s and one == name[:LONGEST_NAME] for at, one in [*self._failures])
-        if failed >= MOST_FAILURES:
-            raise TooManyLogins("too many logins of this name failed: try again in five minutes")
-
-
-@contextmanager
-def _entered(room: threading.BoundedSemaphore, *, within_s: float) -> Iterator[None]:
-    if not room.acquire(timeout=within_s):
-        raise TooManyLogins("others log in just now: try again in a moment")
-    try:
-        yield
-    finally:
-        room.release()

@@ -1,6 +1,7 @@
 """Who may come in, how long a login counts, and which forms are ours. No server is asked."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -19,19 +20,25 @@ from consumer.console import entrance
 from consumer.console.audit_days import AuditDay
 from consumer.console.commands import cli
 from consumer.console.entrance import Entrance, form_of, require_safe_address
-from consumer.console.people import (
+from consumer.console.logins import (
     AT_ONCE,
+    FAILURES_S,
+    MOST_FAILURES,
+    MOST_REMEMBERED,
+    MOST_WAITING,
+    LoginThrottle,
+    TooManyLogins,
+)
+from consumer.console.people import (
     LONGEST_NAME,
     MOST_BYTES,
-    MOST_FAILURES,
     ConsoleRole,
     People,
-    TooManyLogins,
     people_of,
     person_line,
 )
 from consumer.console.server import _ConsoleServer, serve
-from feedback.clock import epoch_ms
+from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import load
@@ -268,7 +275,7 @@ def test_a_browser_that_leaves_in_the_middle_of_a_form_is_no_fault_of_ours() -> 
 def test_who_has_the_password_waits_for_a_turn_while_others_guess(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.console.people.MOST_WAITING", 1)
+    monkeypatch.setattr("consumer.console.logins.MOST_WAITING", 1)
     (tmp_path / "people").write_text(lines())
     people = People(str(tmp_path / "people"))
     looked_at, goes_on = Semaphore(0), Event()
@@ -280,33 +287,94 @@ def test_who_has_the_password_waits_for_a_turn_while_others_guess(
         return is_of(password, hashed)
 
     monkeypatch.setattr(people, "_is_of", slowly)
-    with ThreadPoolExecutor(3) as threads:
-        guesses = [threads.submit(people.login, f"n{one}", "a guess") for one in range(2)]
-        assert all(looked_at.acquire(timeout=60) for _ in guesses)
+    with ThreadPoolExecutor(2) as threads:
+        guess = threads.submit(people.login, "otto", "a guess")
+        assert looked_at.acquire(timeout=60)
         mine = threads.submit(people.login, "vera", PASSWORD)
-        assert eventually(lambda: people._queue._value == 0)
+        assert eventually(lambda: people._throttle._known_turns._queue._value == 0)
         with pytest.raises(TooManyLogins):
             people.login("olga", PASSWORD)
         goes_on.set()
         person = mine.result()
         assert person is not None and person.name == "vera"
-        assert [one.result() for one in guesses] == [None, None]
-    goes_on.clear()
-    monkeypatch.setattr("consumer.console.people.LONGEST_WAIT_S", 0.0)
-    with ThreadPoolExecutor(2) as threads:
-        for one in range(2):
-            threads.submit(people.login, f"n{one}", "a guess")
-        assert all(looked_at.acquire(timeout=60) for _ in range(3))  # and hers
+        assert guess.result() is None
+        assert looked_at.acquire(timeout=60)  # hers
+        goes_on.clear()
+        monkeypatch.setattr("consumer.console.logins.LONGEST_WAIT_S", 0.0)
+        threads.submit(people.login, "otto", "a guess")
+        assert looked_at.acquire(timeout=60)
         with pytest.raises(TooManyLogins):
             people.login("vera", PASSWORD)
         goes_on.set()
 
 
+def test_who_has_the_password_comes_in_while_more_guess_with_invented_names_than_may_wait(
+    browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at, goes_on = Event(), Event()
+    is_of = People._is_of
+
+    def slowly(people: People, password: str, hashed: str) -> bool:
+        if hashed == people._nobodys:
+            looked_at.set()
+            assert goes_on.wait(60)
+        return is_of(people, password, hashed)
+
+    monkeypatch.setattr(People, "_is_of", slowly)
+    monkeypatch.setattr("consumer.console.logins.LONGEST_WAIT_S", 60.0)
+    browser = browse()
+    guessing = MOST_WAITING + AT_ONCE + 40
+
+    def guess(number: int) -> int:
+        with browsing(browser.http) as one:
+            return one.login(f"n{number}", "a guess").status_code
+
+    with ThreadPoolExecutor(guessing) as threads:
+        guesses = [threads.submit(guess, one) for one in range(guessing)]
+        try:
+            assert looked_at.wait(60)
+            # Those that may not wait hear so at once.
+            eventually(lambda: sum(one.done() for one in guesses) == 40, timeout_s=60)
+            assert browser.login("vera").status_code == 303
+        finally:
+            goes_on.set()
+        answers = Counter(one.result() for one in guesses)
+    assert answers == {403: MOST_WAITING + AT_ONCE, 429: 40}
+
+
+def test_failures_of_invented_names_make_none_of_a_person_forgotten_and_are_bounded() -> None:
+    throttle = LoginThrottle()
+    for _ in range(MOST_FAILURES):
+        throttle.failed("vera", is_known=True)
+        throttle.failed("nobody", is_known=False)
+    with pytest.raises(TooManyLogins), throttle.turn("nobody", is_known=False):
+        pass
+    for one in range(MOST_REMEMBERED):
+        throttle.failed(f"n{one}", is_known=False)
+    with pytest.raises(TooManyLogins), throttle.turn("vera", is_known=True):
+        pass
+    with throttle.turn("olga", is_known=True), throttle.turn("nobody", is_known=False):
+        assert len(throttle._other_failures) == MOST_REMEMBERED
+
+
+def test_failures_are_forgotten_after_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    throttle, later = LoginThrottle(), 0.0
+    monkeypatch.setattr("consumer.console.logins.monotonic_s", lambda: monotonic_s() + later)
+    for _ in range(MOST_FAILURES):
+        throttle.failed("vera", is_known=True)
+    later = FAILURES_S + 1
+    with throttle.turn("vera", is_known=True):
+        throttle.failed("olga", is_known=True)
+    assert [*throttle._known_failures] == ["olga"]
+
+
 def test_guesses_of_one_name_that_waited_together_fail_as_those_that_came_apart(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "people").write_text(lines())
     people = People(str(tmp_path / "people"))
+    goes_on = Event()
+    monkeypatch.setattr(people, "_is_of", lambda password, hashed: not goes_on.wait(60))
 
     def guess(_: int) -> bool:
         try:
@@ -314,8 +382,12 @@ def test_guesses_of_one_name_that_waited_together_fail_as_those_that_came_apart(
         except TooManyLogins:
             return False
 
+    free = people._throttle._known_turns._queue._value
     with ThreadPoolExecutor(15) as threads:
-        assert sum(threads.map(guess, range(15))) <= MOST_FAILURES + AT_ONCE - 1
+        guesses = [threads.submit(guess, one) for one in range(15)]
+        eventually(lambda: people._throttle._known_turns._queue._value == free - 15)
+        goes_on.set()
+        assert sum(one.result() for one in guesses) == MOST_FAILURES
 
 
 def test_whose_logins_fail_too_often_waits_and_others_do_not(browse: Browse) -> None:
