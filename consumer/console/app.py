@@ -177,8 +177,8 @@ def _oidc(
     return OidcPages(section, entrance, templates).routes(guard.logs_in)
 
 
-# What needs no server takes none of the threads in which pages wait for servers: Starlette calls
-# coroutines alone in its loop.
+# Files and faults need none of the threads in which pages wait for servers: Starlette calls
+# coroutines in its loop, and functions in those threads.
 def _file(name: str, media_type: str) -> AsyncPage:
     content = resources.files(__package__).joinpath(name).read_bytes()
 

@@ -26,7 +26,7 @@ from consumer.console.rendering import Page, Templates
 
 # They read the file of people.
 THREADS = 4
-# Those that wait for their turn or for a provider, and others who hear that they may not.
+# Logins that wait for their turn or for a provider, and others that are refused meanwhile.
 LOGIN_THREADS = MOST_LOGINS + 8
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class PageGuard:
         self._login_threads = ThreadPoolExecutor(LOGIN_THREADS, thread_name_prefix="onceward-login")
 
     def close(self) -> None:
-        """Let nobody in any more; do not wait for those who log in."""
+        """Let nobody in any more; do not wait for logins at work."""
         for one in (self._threads, self._login_threads):
             one.shutdown(wait=False, cancel_futures=True)
 

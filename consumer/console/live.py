@@ -83,7 +83,7 @@ class LiveStreams:
                     return
                 yield part
         finally:
-            # So it forgets who has none.
+            # Names without a stream are forgotten.
             self._open -= Counter([whose])
 
     def _full_for(self, whose: str) -> str:

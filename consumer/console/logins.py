@@ -1,10 +1,10 @@
-"""The throttle of logins by a password: whose turn it is, and who has failed too often.
+"""The throttle of logins by a password: turns to be looked at, and names that failed too often.
 
-Names of the file have turns and a memory of failures of their own, apart from all others: who
-guesses with invented names neither keeps a person waiting nor makes the failures of one forgotten.
-Failures of a name end its turns for a while, so that guesses at names of the file are few.
+Names of the file have turns and a memory of failures of their own, apart from all others: guesses
+with invented names neither keep a person waiting nor make the failures of one forgotten. Guesses
+at names of the file are few, since failures of a name end its turns for a while.
 
-So who guesses all the time can tell which names the file has: those wait less. It has no secrets.
+The cost: while invented names wait, a guesser can tell the names of the file, which wait less.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_REMEMBERED = 1000
 LONGEST_REMEMBERED = 128
 # Each password that is looked at takes 64 MiB and tens of milliseconds.
 AT_ONCE = 1
-# Others wait for their turn: who guesses all the time would shut out whoever has the password.
+# Others wait for their turn: guesses all the time would shut out a person with the password.
 MOST_WAITING = 20
 LONGEST_WAIT_S = 5.0
 # Each holds a thread; of both kinds.
