@@ -42,8 +42,8 @@ def audit_days(section: AuditSection, *, today: date | None = None) -> list[Audi
     later one is good, and however long nobody runs an audit.
 
     Raises:
-        NotAvailable: its output is no folder of this host, or cannot be read. Where nothing says
-            that there are audits, there is no folder and no day.
+        NotAvailable: its output is no folder of this host, cannot be read, or has no day that was
+            judged. Where nothing says that there are audits, there is no folder and no day.
     """
     output = section.output
     reports = _reports(output)
@@ -55,7 +55,11 @@ def audit_days(section: AuditSection, *, today: date | None = None) -> list[Audi
             where = reports.parent.absolute()
             raise NotAvailable(f"[audit] output {where} is no folder: no audit was made here")
         days = [_day(reports, one) for one in dates]
-        return days if last_judged(days) else [*days, *_judged_before(reports, dates[-1])]
+        if last_judged(days) is None:
+            days += _judged_before(reports, dates[-1])
+        if is_made and last_judged(days) is None:
+            raise NotAvailable(f"[audit] output {reports.parent.absolute()}: no day was judged yet")
+        return days
     except OSError as error:
         raise NotAvailable(f"[audit] output {output}: {error.strerror or error}") from error
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from consumer.console.audit_days import DAYS, AuditDay, audit_days
+from feedback.errors import NotAvailable
 from feedback.settings.sections import AuditSection
 
 TODAY = date(2026, 11, 29)
@@ -54,6 +55,14 @@ def test_a_summary_is_read(tmp_path: Path) -> None:
     found = day_of(tmp_path, summary(counts, '["no journal"]'))
     assert (found.verdict, found.requests, found.findings) == ("good", 3, {"ran twice": 2})
     assert found.unseen == ("no journal",)
+
+
+def test_audits_that_have_judged_no_day_are_not_known(tmp_path: Path) -> None:
+    (tmp_path / "reports" / f"date={TODAY}").mkdir(parents=True)
+    with pytest.raises(NotAvailable, match="no day was judged yet"):
+        days_of(tmp_path)
+    nobody_s = AuditSection.model_construct(output=str(tmp_path), _fields_set=set())
+    assert {one.verdict for one in audit_days(nobody_s, today=TODAY)} == {"none"}
 
 
 @pytest.mark.parametrize(
