@@ -57,33 +57,33 @@ class PageGuard:
                 for the warning that a person confirms.
         """
 
+        def looked(request: Request) -> Response:
+            # It may have waited for a thread: whoever is nobody any more by now sees nothing.
+            return _to_login(request) if self._known(request) is None else page(request)
+
         async def asked(request: Request) -> Response:
             person = await _in(self._threads, self._known, request)
             if person is None:
-                where = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-                return RedirectResponse(f"{LOGIN}?next={quote(where, safe='')}", SEE_OTHER)
+                return _to_login(request)
             request.state.is_live = is_live and not request.query_params
             if request.state.is_live and asks_for_events(request):
                 request.state.is_part = True
                 return self._streams.of(partial(self._look, page, request), whose=person.name)
-            return await run_in_threadpool(page, request)
+            return await run_in_threadpool(looked, request)
 
         return asked
 
     def acts(self, act: FormPage) -> AsyncPage:
         """Return the page that takes a form, from a page of ours and a known person."""
 
-        def known(request: Request, form: Form) -> Person:
-            person = self._known(request)
-            if person is None or not self._entrance.asks:
-                raise HTTPException(403, "log in first: nobody knows who you are")
-            self._entrance.require_own(request, form)
-            return person
+        def acted(request: Request, form: Form) -> Response:
+            # It may have waited for a thread: whoever is nobody any more by now does nothing.
+            return act(request, form, self._sender(request, form))
 
         async def asked(request: Request) -> Response:
             form = await form_of(request)
-            person = await _in(self._threads, known, request, form)
-            return await run_in_threadpool(act, request, form, person)
+            await _in(self._threads, self._sender, request, form)
+            return await run_in_threadpool(acted, request, form)
 
         return asked
 
@@ -134,6 +134,13 @@ class PageGuard:
             is_from_elsewhere=request.headers.get("sec-fetch-site") == "cross-site",
         )
 
+    def _sender(self, request: Request, form: Form) -> Person:
+        person = self._known(request)
+        if person is None or not self._entrance.asks:
+            raise HTTPException(403, "log in first: nobody knows who you are")
+        self._entrance.require_own(request, form)
+        return person
+
     def _look(self, page: Page, request: Request) -> str | None:
         if self._known(request) is None:
             return None
@@ -145,6 +152,11 @@ class PageGuard:
             request.state.person = person
             request.state.token = self._entrance.token_of(request) if self._entrance.asks else ""
         return person
+
+
+def _to_login(request: Request) -> Response:
+    where = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"{LOGIN}?next={quote(where, safe='')}", SEE_OTHER)
 
 
 async def _in(threads: ThreadPoolExecutor, function: Callable[..., T], *given: object) -> T:

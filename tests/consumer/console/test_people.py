@@ -14,12 +14,14 @@ import pytest
 from click.testing import CliRunner
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Message
 
 from consumer.console import entrance
+from consumer.console.acts import ConsoleActs
 from consumer.console.audit_days import AuditDay
 from consumer.console.commands import cli
-from consumer.console.entrance import Entrance, form_of, require_safe_address
+from consumer.console.entrance import Entrance, Form, form_of, require_safe_address
 from consumer.console.logins import (
     AT_ONCE,
     FAILURES_S,
@@ -34,6 +36,7 @@ from consumer.console.people import (
     MOST_BYTES,
     ConsoleRole,
     People,
+    Person,
     people_of,
     person_line,
 )
@@ -257,6 +260,59 @@ def test_pages_that_wait_for_a_server_hold_up_no_file_and_no_login(
         finally:
             goes_on.set()
         assert {one.result() for one in loads} == {200}
+
+
+def test_who_is_removed_while_a_form_or_a_page_waits_for_a_thread_does_and_sees_nothing(
+    browse: Browse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, checked, goes_on, acted = Semaphore(0), Semaphore(0), Event(), list[str]()
+    person_of = Entrance.person_of
+
+    def days(section: object) -> list[AuditDay]:
+        waiting.release()
+        assert goes_on.wait(60)
+        return []
+
+    def counted(entrance: Entrance, request: Request) -> Person | None:
+        found = person_of(entrance, request)
+        checked.release()
+        return found
+
+    def carry_out(acts: ConsoleActs, request: Request, form: Form, person: Person) -> Response:
+        acted.append(person.name)
+        return Response()
+
+    monkeypatch.setattr(ConsoleActs, "carry_out", carry_out)
+    browser = browse()
+    assert browser.login("olga").status_code == 303
+    url, cookies = str(browser.http.base_url), dict(browser.http.cookies)
+    form = {"token": browser.token("/audit")}
+    assert httpx.post(f"{url}/act/resolve", data=form, cookies=cookies).status_code == 200
+    assert acted == ["olga"]
+    monkeypatch.setattr("consumer.console.pages.audit_days", days)
+
+    def load_page() -> int:
+        return httpx.get(f"{url}/audit", cookies=cookies, timeout=60).status_code
+
+    def act() -> int:
+        given = {"data": form, "cookies": cookies, "timeout": 60}
+        return httpx.post(f"{url}/act/resolve", **given).status_code
+
+    with ThreadPoolExecutor(42) as threads:
+        loads = [threads.submit(load_page) for _ in range(40)]
+        try:
+            # Starlette has so many threads.
+            assert all(waiting.acquire(timeout=60) for _ in loads)
+            monkeypatch.setattr(Entrance, "person_of", counted)
+            late = [threads.submit(load_page), threads.submit(act)]
+            assert all(checked.acquire(timeout=60) for _ in late)
+            rest = (line for line in lines().splitlines(True) if not line.startswith("olga "))
+            (tmp_path / "people").write_text("".join(rest))
+        finally:
+            goes_on.set()
+        assert [one.result() for one in late] == [303, 403]
+        assert {one.result() for one in loads} == {200}
+    assert acted == ["olga"]
 
 
 def test_a_browser_that_leaves_in_the_middle_of_a_form_is_no_fault_of_ours() -> None:
