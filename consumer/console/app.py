@@ -133,7 +133,7 @@ def app(
             Route("/console.js", _file("console.js", "text/javascript")),
             Route(LOGIN, guard.login_page),
             Route(LOGIN, guard.login, methods=["POST"]),
-            Route(LOGOUT, guard.acts(guard.logout), methods=["POST"]),
+            Route(LOGOUT, guard.logout, methods=["POST"]),
             *_oidc(settings.console, entrance, templates, guard),
             Route("/act/{act}", guard.acts(acts.carry_out), methods=["POST"]),
             *(Route(path, guard.looks(page, is_live=path in LIVE)) for path, page in looks),

@@ -104,10 +104,10 @@ class PageGuard:
         form = await form_of(request)
         return await _in(self._login_threads, self._login, request, form)
 
-    def logout(self, request: Request, form: Form, person: Person) -> Response:
+    async def logout(self, request: Request) -> Response:
         """End the login of this browser."""
-        self._entrance.logout(request)
-        return RedirectResponse(LOGIN, SEE_OTHER)
+        form = await form_of(request)
+        return await _in(self._threads, self._logout, request, form)
 
     def _login(self, request: Request, form: Form) -> Response:
         if not self._entrance.asks:
@@ -116,6 +116,11 @@ class PageGuard:
         if self._entrance.login(request, form):
             return RedirectResponse(within(form.get("next", "")), SEE_OTHER)
         return self._login_page(request, failed=True)
+
+    def _logout(self, request: Request, form: Form) -> Response:
+        self._sender(request, form)
+        self._entrance.logout(request)
+        return RedirectResponse(LOGIN, SEE_OTHER)
 
     def _login_page(self, request: Request, *, failed: bool = False) -> Response:
         where = within(request.query_params.get("next", ""))

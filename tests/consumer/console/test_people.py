@@ -227,7 +227,7 @@ def test_the_page_of_a_fault_of_ours_is_guarded_as_each_other(
     assert said.exc_info is not None and said.exc_info[0] is ZeroDivisionError
 
 
-def test_pages_that_wait_for_a_server_hold_up_no_file_and_no_login(
+def test_pages_that_wait_for_a_server_hold_up_no_file_no_login_and_no_logout(
     browse: Browse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting, goes_on = Semaphore(0), Event()
@@ -237,10 +237,11 @@ def test_pages_that_wait_for_a_server_hold_up_no_file_and_no_login(
         assert goes_on.wait(60)
         return []
 
-    monkeypatch.setattr("consumer.console.pages.audit_days", days)
     browser = browse()
     assert browser.login("vera").status_code == 303
     url, cookies = str(browser.http.base_url), dict(browser.http.cookies)
+    token = browser.token("/audit")
+    monkeypatch.setattr("consumer.console.pages.audit_days", days)
 
     def load_page(_: int) -> int:
         return httpx.get(f"{url}/audit", cookies=cookies, timeout=60).status_code
@@ -257,9 +258,12 @@ def test_pages_that_wait_for_a_server_hold_up_no_file_and_no_login(
             with browsing(stranger) as other:
                 assert other.login("olga").status_code == 303
                 assert other.login("olga", "wrong").status_code == 403
+            browser.http.timeout = 10
+            assert browser.send("/logout", page="/login", token=token).status_code == 303
         finally:
             goes_on.set()
-        assert {one.result() for one in loads} == {200}
+        # Of those that wait for a thread, she has logged out meanwhile.
+        assert {one.result() for one in loads} == {200, 303}
 
 
 def test_who_is_removed_while_a_form_or_a_page_waits_for_a_thread_does_and_sees_nothing(
