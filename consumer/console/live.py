@@ -53,7 +53,7 @@ class LiveStreams:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-streams")
 
     def of(self, look: ContentReader, *, whose: str = "") -> Response:
-        """Return the stream of a page, which says at once where as many are open as may be.
+        """Return the stream of a page, which says at once where as many are open, or just left.
 
         Args:
             look: returns the content of the page, or None when the person may not look any more;
@@ -88,12 +88,11 @@ class LiveStreams:
 
     def _full_for(self, whose: str) -> str:
         if self._open.total() >= MOST_STREAMS:
-            said = f"{MOST_STREAMS} pages, as many as may be"
-        elif whose and self._open[whose] >= MOST_OF_ONE:
-            said = f"{MOST_OF_ONE} pages of {whose}, as many as one person may have"
-        else:
-            return ""
-        return f"{said}, are kept up to date already"
+            return f"{MOST_STREAMS} pages, as many as may be, are kept up to date already"
+        if whose and self._open[whose] >= MOST_OF_ONE:
+            # One that was left counts until its next part.
+            return f"{MOST_OF_ONE} pages of {whose} are open, or were just left"
+        return ""
 
     async def _ends_within(self, seconds: float) -> bool:
         try:
