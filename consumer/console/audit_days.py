@@ -16,6 +16,10 @@ from feedback.settings.sections import AuditSection
 DAYS = 35
 VERDICTS = ("good", "incomplete", "bad")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DAY = "date="
+# Where an audit of a day anew was killed between two renames, the day is here until the next audit
+# puts it right, see `spark_audit.output.local_outputs`.
+_OLD = ".old-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ def report_file(output: str, day: str) -> Path | None:
     """Return the page of a day's report; None where there is none, or `day` is no date."""
     if not _DATE.fullmatch(day):
         return None
-    page = _reports(output) / f"date={day}" / "report.html"
+    page = _folder(_reports(output), day) / "report.html"
     return page if page.is_file() else None
 
 
@@ -88,16 +92,30 @@ def _judged_before(reports: Path, day: str) -> Iterator[AuditDay]:
     if not reports.is_dir():
         return
     # A glob would pass over a folder that this user may not list.
-    names = (one.name.removeprefix("date=") for one in reports.iterdir())
+    folders = (one for one in reports.iterdir() if one.is_dir())
+    names = (one.name.removeprefix(_OLD) for one in folders)
+    days = (one.removeprefix(_DAY) for one in names if one.startswith(_DAY))
     # The names of dates are in their order.
-    earlier = sorted((one for one in names if _DATE.fullmatch(one) and one < day), reverse=True)
+    earlier = sorted((one for one in days if _is_date(one) and one < day), reverse=True)
     found = last_judged(_day(reports, one) for one in earlier)
     if found is not None:
         yield found
 
 
+def _is_date(name: str) -> bool:
+    try:
+        return bool(_DATE.fullmatch(name) and date.fromisoformat(name))
+    except ValueError:
+        return False
+
+
+def _folder(reports: Path, day: str) -> Path:
+    folder, old = reports / f"{_DAY}{day}", reports / f"{_OLD}{_DAY}{day}"
+    return old if old.is_dir() and not folder.is_dir() else folder
+
+
 def _day(reports: Path, day: str) -> AuditDay:
-    folder = reports / f"date={day}"
+    folder = _folder(reports, day)
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         return _judged(day, summary, has_page=(folder / "report.html").is_file())

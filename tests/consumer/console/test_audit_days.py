@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.console.audit_days import DAYS, AuditDay, audit_days
+from consumer.console.audit_days import DAYS, AuditDay, audit_days, last_judged, report_file
 from feedback.errors import NotAvailable
 from feedback.settings.sections import AuditSection
 
@@ -48,6 +48,31 @@ def test_the_last_day_that_was_judged_is_found_however_old_it_is(tmp_path: Path)
     assert days_of(tmp_path)[-1].date == "2026-10-24"
     judge(tmp_path, summary(), days_ago=34)
     assert [one.verdict for one in days_of(tmp_path)] == ["none"] * (DAYS - 1) + ["good"]
+
+
+def test_what_is_no_day_of_an_audit_hides_none_before_it(tmp_path: Path) -> None:
+    judge(tmp_path, summary(verdict="bad"), days_ago=400)
+    (tmp_path / "reports" / "date=2026-02-30").mkdir()
+    (tmp_path / "reports" / "date=2026-02-30" / "summary.json").write_text(summary())
+    (tmp_path / "reports" / "date=2026-03-01").write_text("")
+    assert days_of(tmp_path)[-1].date == "2025-10-25"
+
+
+@pytest.mark.parametrize("days_ago", [3, 400])
+def test_a_day_whose_audit_anew_was_killed_between_two_renames_is_what_it_was(
+    tmp_path: Path, days_ago: int
+) -> None:
+    judge(tmp_path, summary(verdict="bad"), days_ago=days_ago)
+    judge(tmp_path, summary(), days_ago=days_ago + 1)
+    reports, day = tmp_path / "reports", str(TODAY - timedelta(days=days_ago))
+    (reports / f"date={day}" / "report.html").write_text("")
+    (reports / f"date={day}").rename(reports / f".old-date={day}")
+    last = last_judged(days_of(tmp_path))
+    assert last is not None and (last.date, last.verdict, last.has_page) == (day, "bad", True)
+    assert report_file(str(tmp_path), day) == reports / f".old-date={day}" / "report.html"
+    judge(tmp_path, summary(), days_ago=days_ago)
+    last = last_judged(days_of(tmp_path))
+    assert last is not None and (last.date, last.verdict, last.has_page) == (day, "good", False)
 
 
 def test_a_summary_is_read(tmp_path: Path) -> None:
