@@ -196,4 +196,7 @@ def _of_audit(fact: ReadFact[list[AuditDay]]) -> Iterator[Need]:
 def _of_people(fault: str) -> Iterator[Need]:
     if fault:
         # No page shows more of it than this sentence.
-        yield Need(f"people who log in here are those of before: {fault}", "")
+        said = (
+            "nobody may act here: people are as last read, and removals, roles and passwords since"
+        )
+        yield Need(f"{said} then do not count: {fault}", "")

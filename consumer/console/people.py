@@ -2,7 +2,8 @@
 
 The file is read for each request: a person that is removed from it, or gets another password or
 role, is another one from the next request on. One that has grown too long says nothing of anybody:
-the people that it had still count, and the console says so.
+the people that it had when it was last read may look, and nobody may act or see a payload, since
+some of them may have been removed. The console says so.
 """
 
 from __future__ import annotations
@@ -10,17 +11,16 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from consumer.console.logins import LoginThrottle
-from feedback.errors import NotAvailable, SettingsError
+from feedback.errors import SettingsError
 from feedback.logs import EventLog
-from feedback.settings.secret_files import SecretFile
+from feedback.settings.secret_files import SecretFile, SecretTooLong
 
 log = EventLog("onceward.console")
 
@@ -143,8 +143,8 @@ class People:
         path: of the file.
 
     Attributes:
-        fault: a sentence, while the file is too long and the people that it had before count; else
-            empty.
+        fault: a sentence, while the file is too long, and the people that it had before may look,
+            and nobody may act; else empty.
 
     Raises:
         NotAvailable: the file cannot be read, or is longer than `MOST_BYTES`.
@@ -154,7 +154,8 @@ class People:
     def __init__(self, path: str) -> None:
         self._file = SecretFile("console", SETTING, path, MOST_BYTES)
         self.fault = ""
-        self._fault_lock = threading.Lock()
+        # Held from the reading on: no older text takes the place of a later one.
+        self._lock = threading.Lock()
         # The text that was read last, and the people in it.
         self._last: tuple[str, Mapping[str, Person]] | None = None
         # An unknown name takes as long as a known one.
@@ -164,7 +165,9 @@ class People:
 
     def find(self, name: str) -> Person | None:
         """Return the person of this name; None where there is none now."""
-        return self._now().get(name)
+        people, is_kept = self._now()
+        found = people.get(name)
+        return replace(found, roles=ANYBODY.roles) if found is not None and is_kept else found
 
     def login(self, name: str, password: str) -> Person | None:
         """Return the person with this name and password; wait for a turn.
@@ -172,42 +175,31 @@ class People:
         Raises:
             TooManyLogins: this name has failed too often, or too many wait for their turn.
         """
-        is_known = name in self._now()
+        is_known = self.find(name) is not None
         with self._throttle.turn(name, is_known=is_known):
-            person = self._now().get(name)
+            person = self.find(name)
             hashed = person.hash if person and person.hash != BY_PROXY else self._nobodys
             if self._is_of(password, hashed) and person is not None:
                 return person
             self._throttle.failed(name, is_known=is_known)
         return None
 
-    def _now(self) -> Mapping[str, Person]:
-        last = self._last
-        try:
-            text = self._file.read()
-        except NotAvailable as error:
-            if last is None or not self._is_too_long():
-                raise
-            self._note(str(error))
-            return last[1]
-        self._note("")
-        if last is None or last[0] != text:
-            last = self._last = text, people_of(text)
-        return last[1]
-
-    def _is_too_long(self) -> bool:
-        try:
-            return Path(self._file.path).stat().st_size > MOST_BYTES
-        except OSError:
-            return False
-
-    def _note(self, fault: str) -> None:
-        if fault == self.fault:
-            return
-        with self._fault_lock:
-            before, self.fault = self.fault, fault
-        if fault and not before:
-            log.warning("console.people_kept", reason=fault)
+    def _now(self) -> tuple[Mapping[str, Person], bool]:
+        """Return the people, and whether they are those of before, see `fault`."""
+        with self._lock:
+            try:
+                text = self._file.read()
+            except SecretTooLong as error:
+                if self._last is None:
+                    raise
+                if not self.fault:
+                    log.warning("console.people_kept", reason=str(error))
+                self.fault = str(error)
+                return self._last[1], True
+            self.fault = ""
+            if self._last is None or self._last[0] != text:
+                self._last = text, people_of(text)
+            return self._last[1], False
 
     def _is_of(self, password: str, hashed: str) -> bool:
         try:

@@ -11,6 +11,10 @@ from feedback.errors import NotAvailable, SecurityFault, SecurityKind
 _MOST_BYTES = 65_536
 
 
+class SecretTooLong(NotAvailable):
+    """A file is longer than it may be."""
+
+
 class SecretFile(NamedTuple):
     """A file with one secret.
 
@@ -29,7 +33,8 @@ class SecretFile(NamedTuple):
         """Return the secret, without the line's end.
 
         Raises:
-            NotAvailable: the file cannot be read, is empty, or is longer than it may be.
+            SecretTooLong: the file is longer than it may be.
+            NotAvailable: it cannot be read, or is empty.
         """
         try:
             with Path(self.path).open("rb") as file:
@@ -37,7 +42,8 @@ class SecretFile(NamedTuple):
         except (OSError, ValueError) as error:
             raise self._unusable(getattr(error, "strerror", None) or str(error)) from None
         if len(raw) > self.most_bytes:
-            raise self._unusable(f"it is longer than {self.most_bytes:,} bytes, which is the most")
+            said = f"it is longer than {self.most_bytes:,} bytes, which is the most"
+            raise self._unusable(said, SecretTooLong)
         try:
             secret = raw.decode().rstrip("\r\n")
         except ValueError:
@@ -47,9 +53,9 @@ class SecretFile(NamedTuple):
             raise self._unusable("it is empty")
         return secret
 
-    def _unusable(self, why: str) -> NotAvailable:
+    def _unusable(self, why: str, kind: type[NotAvailable] = NotAvailable) -> NotAvailable:
         said = f"a file of the settings cannot be used: {self.setting} = {self.path} ({why})"
-        return NotAvailable(said).because(SecurityFault(SecurityKind.FILE, self.server, said))
+        return kind(said).because(SecurityFault(SecurityKind.FILE, self.server, said))
 
 
 class KafkaSecrets(NamedTuple):

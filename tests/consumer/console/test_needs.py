@@ -102,7 +102,10 @@ def test_each_task_is_named(changes: dict[str, Any], said: str) -> None:
 
 def test_people_of_before_are_a_task() -> None:
     (need,) = needs_of(replace(WELL, people_fault="the file is too long"))
-    assert need.said == "people who log in here are those of before: the file is too long"
+    assert need.said == (
+        "nobody may act here: people are as last read, and removals, roles and passwords since "
+        "then do not count: the file is too long"
+    )
     assert need.is_known
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
-from threading import Event, Semaphore
+from threading import Event, Lock, Semaphore
 from typing import Any
 
 import httpx
@@ -43,6 +43,7 @@ from consumer.console.people import (
 from consumer.console.server import _ConsoleServer, serve
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import ExitCode, NotAvailable, SettingsError
+from feedback.settings.secret_files import SecretFile
 from feedback.settings.sections import ConsoleSection
 from feedback.settings.settings import load
 from feedback.web.hosts import listen
@@ -551,12 +552,13 @@ def test_a_file_of_thousands_of_people_is_read_and_a_longer_one_leaves_those_of_
 
     write(MOST_BYTES - 1, lines())
     assert browser.login("vera").status_code == 303
-    assert "those of before" not in text_of(browser.http.get("/"))
+    assert "as last read" not in text_of(browser.http.get("/"))
     write(MOST_BYTES)
     for _ in range(2):
         assert "vera" in browser.http.get("/audit").text
         now = text_of(browser.http.get("/"))
         assert f"{path} (it is longer than 1,048,576 bytes" in now
+        assert "nobody may act here: people are as last read" in now
     said = [one.message for one in caplog.records if "console.people_kept" in one.message]
     assert len(said) == 1 and str(path) in said[0]
     with pytest.raises(NotAvailable, match=r"users_file = .* \(it is longer than 1,048,576 bytes"):
@@ -564,7 +566,80 @@ def test_a_file_of_thousands_of_people_is_read_and_a_longer_one_leaves_those_of_
     path.write_text("".join(line for line in lines().splitlines(True) if "vera" not in line))
     assert browser.http.get("/audit").status_code == 303
     assert browser.login("olga").status_code == 303
-    assert "those of before" not in text_of(browser.http.get("/"))
+    assert "as last read" not in text_of(browser.http.get("/"))
+
+
+def test_people_of_before_look_and_nobody_acts(tmp_path: Path) -> None:
+    path = tmp_path / "people"
+    path.write_text(lines())
+    people = People(str(path))
+    petra = people.find("petra")
+    assert petra is not None and len(petra.roles) == 3
+    path.write_text(lines() + "#" * MOST_BYTES)
+    for found in (people.find("petra"), people.login("petra", PASSWORD)):
+        assert found is not None and found.roles == {ConsoleRole.VIEWER}
+    path.write_text(lines())
+    assert people.find("petra") == petra
+
+
+def test_a_file_that_cannot_be_read_leaves_nobody_however_long_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "people"
+    path.write_text(lines())
+    people = People(str(path))
+    path.write_text(lines() + "#" * MOST_BYTES)
+    assert people.find("vera") is not None
+
+    def refused(path: Path, mode: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(NotAvailable, match="Permission denied"):
+        people.find("vera")
+
+
+def test_a_slow_reading_does_not_put_an_older_file_in_the_place_of_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "people"
+    path.write_text(lines())
+    people = People(str(path))
+    # Not as at the start.
+    path.write_text(f"{lines()}# more\n")
+    asked, has_read, goes_on, lock = Semaphore(0), Event(), Event(), Lock()
+    read = SecretFile.read
+
+    class Told:
+        def __enter__(self) -> None:
+            asked.release()
+            lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            lock.release()
+
+    def slowly(file: SecretFile) -> str:
+        text = read(file)
+        if "vera" in text:
+            has_read.set()
+            assert goes_on.wait(60)
+        return text
+
+    monkeypatch.setattr(people, "_lock", Told(), raising=False)
+    monkeypatch.setattr(SecretFile, "read", slowly)
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(people.find, "vera")
+        try:
+            assert has_read.wait(60)
+            path.write_text("".join(one for one in lines().splitlines(True) if "vera" not in one))
+            later = threads.submit(people.find, "vera")
+            # It waits for the first one, or is done before it.
+            eventually(lambda: later.done() or asked._value == 2)
+        finally:
+            goes_on.set()
+        assert slow.result() is not None and later.result() is None
+    path.write_text("#" * (MOST_BYTES + 1))
+    assert people.find("olga") is not None and people.find("vera") is None
 
 
 @pytest.mark.parametrize("name", ["", "a b", "#ann", "a\x1b", "a\u2028b", "x" * (LONGEST_NAME + 1)])
