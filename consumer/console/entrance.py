@@ -113,7 +113,7 @@ class Entrance:
 
     @property
     def people_fault(self) -> str:
-        """Why people count that the file had before; empty where it is as it should be."""
+        """Why people are as last read and nobody may act; empty where the file is not too long."""
         return "" if self._people is None else self._people.fault
 
     @property
@@ -126,7 +126,7 @@ class Entrance:
         return Signer(self.secret, salt=f"onceward.console.{purpose}", digest_method=sha256)
 
     def cookie(self, purpose: str = "") -> str:
-        """Return the name of a cookie, which no other console has."""
+        """Return the name of a cookie; consoles of one host name, port, group and url share it."""
         prefix = "__Host-" if self._section.url else ""
         name = f"{prefix}onceward-{self._key}"
         return f"{name}-{purpose}" if purpose else name

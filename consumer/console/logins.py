@@ -4,7 +4,8 @@ Names of the file have turns and a memory of failures of their own, apart from a
 with invented names neither keep a person waiting nor make the failures of one forgotten. Guesses
 at names of the file are few, since failures of a name end its turns for a while.
 
-The cost: while invented names wait, a guesser can tell the names of the file, which wait less.
+The cost: who guesses can tell the names of the file. While invented names wait, those wait less;
+and their five failures are remembered, where those of an invented name go with the next thousand.
 """
 
 from __future__ import annotations
