@@ -300,8 +300,8 @@ def test_who_is_removed_while_a_form_or_a_page_waits_for_a_thread_does_and_sees_
         return httpx.get(f"{url}/audit", cookies=cookies, timeout=60).status_code
 
     def act() -> int:
-        given = {"data": form, "cookies": cookies, "timeout": 60}
-        return httpx.post(f"{url}/act/resolve", **given).status_code
+        path = f"{url}/act/resolve"
+        return httpx.post(path, data=form, cookies=cookies, timeout=60).status_code
 
     with ThreadPoolExecutor(42) as threads:
         loads = [threads.submit(load_page) for _ in range(40)]
