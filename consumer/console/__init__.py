@@ -9,13 +9,14 @@ server ── app: hosts, headers, faults ── pages: one function a page ─�
 ```
 
 `guard` stands before each page: `entrance` knows the person, by a cookie or a proxy's header, and
-the forms of our own pages; `people` is the file of persons and roles. Where the settings name a
-provider, `oidc` asks it for the name of a person, on the two pages of `oidc_pages`, and
-`oidc_provider` has its addresses and keys. `acts` carries out actions: each calls the function of
-its command. `value_edits` has those that edit a value into a new request, and `fields` reads forms.
-`commands` is `onceward-console`, `heap` is the memory of its threads, and `paths` has the addresses
-of the login. `redrive_pages` shows redrives, `state_diagram` draws where a request stands.
-`previews` are letters as a person has confirmed them, and `redrives` sends them back in threads.
+the forms of our own pages; `people` is the file of persons and roles, `logins` bounds how often a
+password may be guessed. Where the settings name a provider, `oidc` asks it for the name of a
+person, on the two pages of `oidc_pages`, and `oidc_provider` has its addresses and keys. `acts`
+carries out actions: each calls the function of its command. `value_edits` has those that edit a
+value into a new request, and `fields` reads forms. `commands` is `onceward-console`, `heap` is the
+memory of its threads, and `paths` has the addresses of the login. `redrive_pages` shows redrives,
+`state_diagram` draws where a request stands. `previews` are letters as a person has confirmed them,
+and `redrives` sends them back in threads.
 
 `facts` reads each server apart: a page shows all that is known, and names the server that is away.
 `needs` lists the tasks of a person, the most urgent first. `letter_index` is a table of the dead

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 from itertools import chain
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consumer.console.acts import ConsoleActs
 from consumer.console.entrance import Entrance
-from consumer.console.guard import PageGuard
+from consumer.console.guard import AsyncPage, PageGuard
 from consumer.console.live import LiveStreams
 from consumer.console.pages import ConsolePages
 from consumer.console.paths import LOGIN, LOGOUT
@@ -27,7 +27,7 @@ from consumer.console.people import NotAllowed
 from consumer.console.previews import Previews
 from consumer.console.redrive_pages import RedrivePages
 from consumer.console.redrives import BackgroundRedrives
-from consumer.console.rendering import Page, Templates
+from consumer.console.rendering import Templates
 from consumer.console.value_edits import ValueEdits
 from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.logs import EventLog
@@ -80,7 +80,11 @@ class GuardedHeaders:
 
 
 def app(
-    settings: Settings, ending: asyncio.Event | None = None, *, file: str | None = None
+    settings: Settings,
+    ending: asyncio.Event | None = None,
+    *,
+    file: str | None = None,
+    port: int = 0,
 ) -> ASGIApp:
     """Return the console of a group.
 
@@ -88,15 +92,16 @@ def app(
         ending: set when the process is to end, which ends the streams.
         file: of the settings, which the commands on the pages name; None where the environment
             alone has them.
+        port: see `Entrance`.
 
     Raises:
         NotAvailable, SettingsError: see `Entrance`.
     """
     templates = Templates(settings.kafka.group, file)
-    entrance = Entrance(settings.console, settings.kafka.group)
+    entrance = Entrance(settings.console, settings.kafka.group, port=port)
     streams = LiveStreams(ending or asyncio.Event())
     guard = PageGuard(entrance, templates, streams)
-    pages = ConsolePages(settings, templates, file=file)
+    pages = ConsolePages(settings, templates, file=file, people_fault=lambda: entrance.people_fault)
     redrives, previews = BackgroundRedrives(), Previews(settings)
     redrive_pages = RedrivePages(settings, templates, redrives=redrives, previews=previews)
     edits = ValueEdits(settings, templates, previews=previews, pages=redrive_pages, file=file)
@@ -115,6 +120,7 @@ def app(
             idle = asyncio.create_task(_close_idle())
             yield
             idle.cancel()
+            guard.close()
             streams.close()
             pages.close()
             redrives.close()
@@ -127,8 +133,8 @@ def app(
             Route("/console.js", _file("console.js", "text/javascript")),
             Route(LOGIN, guard.login_page),
             Route(LOGIN, guard.login, methods=["POST"]),
-            Route(LOGOUT, guard.acts(guard.logout), methods=["POST"]),
-            *_oidc(settings.console, entrance, templates),
+            Route(LOGOUT, guard.logout, methods=["POST"]),
+            *_oidc(settings.console, entrance, templates, guard),
             Route("/act/{act}", guard.acts(acts.carry_out), methods=["POST"]),
             *(Route(path, guard.looks(page, is_live=path in LIVE)) for path, page in looks),
         ],
@@ -158,7 +164,9 @@ def _middleware(section: ConsoleSection, entrance: Entrance) -> list[Middleware]
     ]
 
 
-def _oidc(section: ConsoleSection, entrance: Entrance, templates: Templates) -> Sequence[BaseRoute]:
+def _oidc(
+    section: ConsoleSection, entrance: Entrance, templates: Templates, guard: PageGuard
+) -> Sequence[BaseRoute]:
     if not section.oidc_issuer:
         return ()
     try:
@@ -166,16 +174,22 @@ def _oidc(section: ConsoleSection, entrance: Entrance, templates: Templates) -> 
     except ModuleNotFoundError as error:
         needed = "pip install 'onceward[oidc]'"
         raise NotAvailable(f"[console] oidc_issuer needs {error.name}: {needed}") from error
-    return OidcPages(section, entrance, templates).routes()
+    return OidcPages(section, entrance, templates).routes(guard.logs_in)
 
 
-def _file(name: str, media_type: str) -> Page:
+# Files and faults need none of the threads in which pages wait for servers: Starlette calls
+# coroutines in its loop, and functions in those threads.
+def _file(name: str, media_type: str) -> AsyncPage:
     content = resources.files(__package__).joinpath(name).read_bytes()
-    return lambda request: Response(content, media_type=media_type)
+
+    async def file(request: Request) -> Response:
+        return Response(content, media_type=media_type)
+
+    return file
 
 
-def _failing(templates: Templates) -> Callable[[Request, Exception], Response]:
-    def failed(request: Request, error: Exception) -> Response:
+def _failing(templates: Templates) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def failed(request: Request, error: Exception) -> Response:
         code, said = _fault(request, error)
         # Where a server has not answered, an action may have been done all the same.
         acted = "Look before you try again" if code >= 500 else "Nothing was done"
@@ -201,7 +215,6 @@ def _fault(request: Request, error: Exception) -> tuple[int, str]:
         return 403, str(error)
     if isinstance(error, OncewardError):
         return 409 if error.exit_code is ExitCode.BAD_ANSWER else 503, str(error)
-    # Where a thread handles it, nothing is being raised there any more.
     log.exception("page.failed", error, path=request.url.path)
     return 500, "a fault of ours: its stack is in the log of the console"
 

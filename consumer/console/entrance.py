@@ -11,6 +11,7 @@ Each form has a token that belongs to its login, and is taken from a page of thi
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
@@ -22,7 +23,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import ClientDisconnect, Request
 
-from consumer.console.people import ANYBODY, LONGEST_NAME, People, Person, TooManyLogins
+from consumer.console.logins import TooManyLogins
+from consumer.console.people import ANYBODY, LONGEST_NAME, People, Person
 from feedback.clock import epoch_ms
 from feedback.console.printable import printable
 from feedback.errors import SettingsError
@@ -77,7 +79,9 @@ class Entrance:
     """Knows the person at a browser; any thread may call it.
 
     Args:
-        group: of the console; another one's on this host, on another port, has its own logins.
+        group: of the console.
+        port: that it listens on. Browsers keep the cookies of all ports of a host together, and no
+            console can read another one's.
 
     Attributes:
         secret: of this process, which signs the cookies.
@@ -87,9 +91,11 @@ class Entrance:
         SettingsError: the section is wrong.
     """
 
-    def __init__(self, section: ConsoleSection, group: str) -> None:
+    def __init__(self, section: ConsoleSection, group: str, *, port: int = 0) -> None:
         self._section = section
-        self._group = group
+        # Two of a browser's host may run on other hosts, behind tunnels or a proxy.
+        key = f"{section.host} {socket.gethostname()} {port} {group}"
+        self._key = sha256(key.encode()).hexdigest()[:8]
         self.secret = secrets.token_hex(32)
         # Those that were logged out before their time, and when.
         self._ended: dict[str, int] = {}
@@ -106,6 +112,11 @@ class Entrance:
         return self._people is not None
 
     @property
+    def people_fault(self) -> str:
+        """Why people are as last read and nobody may act; empty where the file is not too long."""
+        return "" if self._people is None else self._people.fault
+
+    @property
     def provider(self) -> str:
         """The host at which people may log in instead; empty without one."""
         return urlsplit(self._section.oidc_issuer).netloc
@@ -115,9 +126,9 @@ class Entrance:
         return Signer(self.secret, salt=f"onceward.console.{purpose}", digest_method=sha256)
 
     def cookie(self, purpose: str = "") -> str:
-        """Return the name of a cookie; browsers keep those of a host together for all its ports."""
+        """Return the name of a cookie; consoles of one host name, port, group and url share it."""
         prefix = "__Host-" if self._section.url else ""
-        name = f"{prefix}onceward-{sha256(self._group.encode()).hexdigest()[:8]}"
+        name = f"{prefix}onceward-{self._key}"
         return f"{name}-{purpose}" if purpose else name
 
     def sessions(self) -> Middleware:

@@ -9,16 +9,23 @@ heap is as fast.
 from __future__ import annotations
 
 import ctypes
+import os
 
 # `M_ARENA_MAX` of <malloc.h>.
 _MOST_HEAPS = -8
+# By these an operator says how many heaps a process has.
+_VARIABLE = "MALLOC_ARENA_MAX"
+_TUNABLE = "glibc.malloc.arena_max="
 
 
 def share_heap() -> None:
     """Let threads that begin from now on share the heap of the first one.
 
-    A C library without `mallopt`, such as musl or that of macOS, has no such heaps.
+    Not where the environment says how many heaps there are. A C library without `mallopt`, such as
+    musl or that of macOS, has no such heaps.
     """
+    if _VARIABLE in os.environ or _TUNABLE in os.environ.get("GLIBC_TUNABLES", ""):
+        return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_MOST_HEAPS, 1)

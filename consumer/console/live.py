@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -26,6 +27,8 @@ EVENTS = "text/event-stream"
 EVERY_S = 3.0
 # Each reads once in `EVERY_S`, and holds a connection.
 MOST_STREAMS = 50
+# One person takes no place that others need. A browser opens six of a host.
+MOST_OF_ONE = 12
 THREADS = 8
 HEADERS = {"Content-Type": f"{EVENTS}; charset=utf-8", "X-Accel-Buffering": "no"}
 
@@ -46,30 +49,30 @@ class LiveStreams:
 
     def __init__(self, ending: asyncio.Event) -> None:
         self._ending = ending
-        self._open = 0
+        self._open: Counter[str] = Counter()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-streams")
 
-    def of(self, look: ContentReader) -> Response:
-        """Return the stream of a page, which says at once where as many are open as may be.
+    def of(self, look: ContentReader, *, whose: str = "") -> Response:
+        """Return the stream of a page, which says at once where as many are open, or just left.
 
         Args:
             look: returns the content of the page, or None when the person may not look any more;
                 any thread may call it.
+            whose: the name of the person; empty where nobody is asked, and all share the places.
         """
-        return _PageStream(self._parts(look))
+        return _PageStream(self._parts(look, whose))
 
     def close(self) -> None:
         """Begin no further look; do not wait for those at work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _parts(self, look: ContentReader) -> AsyncGenerator[bytes]:
+    async def _parts(self, look: ContentReader, whose: str) -> AsyncGenerator[bytes]:
         # Here, in the loop, no other takes the last place meanwhile.
-        if self._open >= MOST_STREAMS:
+        if full := self._full_for(whose):
             # As an event: of an answer that is none a browser tells its page nothing.
-            said = f"{MOST_STREAMS} pages, as many as may be, are kept up to date already"
-            yield _event("full", said)
+            yield _event("full", full)
             return
-        self._open += 1
+        self._open[whose] += 1
         try:
             # A browser asks again by itself where only the process has ended.
             while not await self._ends_within(_until_next_s(monotonic_s())):
@@ -80,7 +83,16 @@ class LiveStreams:
                     return
                 yield part
         finally:
-            self._open -= 1
+            # Names without a stream are forgotten.
+            self._open -= Counter([whose])
+
+    def _full_for(self, whose: str) -> str:
+        if self._open.total() >= MOST_STREAMS:
+            return f"{MOST_STREAMS} pages, as many as may be, are kept up to date already"
+        if whose and self._open[whose] >= MOST_OF_ONE:
+            # One that was left counts until its next part.
+            return f"{MOST_OF_ONE} pages of {whose} are open, or were just left"
+        return ""
 
     async def _ends_within(self, seconds: float) -> bool:
         try:

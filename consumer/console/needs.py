@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from itertools import chain, starmap
 from typing import Any
 from urllib.parse import quote
 
-from consumer.console.audit_days import AuditDay
+from consumer.console.audit_days import AuditDay, last_judged
 from consumer.console.facts import ReadFact
 from consumer.console.letter_board import MOST_AGE_S, OpenLetters
 from consumer.console.owed import OwedLate
@@ -43,8 +44,9 @@ class Overview:
 
     Attributes:
         doubts: how many are open, and the claims that may become further ones.
-        days: of the audit, the latest first.
+        days: of the audit, today first; see `audit_days`.
         others: the letters of other systems, by their topics.
+        people_fault: see `Entrance`.
     """
 
     workers: ReadFact[WorkersFound]
@@ -54,6 +56,7 @@ class Overview:
     pauses: ReadFact[list[PauseRow]]
     days: ReadFact[list[AuditDay]]
     others: Mapping[str, ReadFact[OpenLetters]] = field(default_factory=dict)
+    people_fault: str = ""
 
 
 # An audit of yesterday that runs this morning is in time.
@@ -71,6 +74,7 @@ def needs_of(seen: Overview) -> list[Need]:
         *_of_owed(seen.owed),
         *_of_pauses(seen.pauses),
         *_of_audit(seen.days),
+        *_of_people(seen.people_fault),
     ]
 
 
@@ -176,16 +180,23 @@ def _of_pauses(fact: ReadFact[list[PauseRow]]) -> Iterator[Need]:
 
 def _of_audit(fact: ReadFact[list[AuditDay]]) -> Iterator[Need]:
     yield from _unknown(fact, "the audit is", "audit")
-    last = last_judged(fact.value or ())
+    days = fact.value or []
+    last = last_judged(days)
     if last is None:
         # Whoever runs no audit needs none here.
         return
+    ago = (date.fromisoformat(days[0].date) - date.fromisoformat(last.date)).days
+    of_day = f"{last.date}, {counted(ago, 'day')} ago" if ago else last.date
     if last.verdict != "good":
-        yield Need(f"the audit of {last.date} is {last.verdict}", "audit")
-    if last not in (fact.value or ())[: MOST_DAYS_AGO + 1]:
-        yield Need(f"no audit was made since that of {last.date}", "audit")
+        yield Need(f"the audit of {of_day}{',' if ago else ''} is {last.verdict}", "audit")
+    if ago > MOST_DAYS_AGO:
+        yield Need(f"no audit was made since that of {of_day}", "audit")
 
 
-def last_judged(days: Sequence[AuditDay]) -> AuditDay | None:
-    """Return the latest day that was judged."""
-    return next((one for one in days if one.verdict != "none"), None)
+def _of_people(fault: str) -> Iterator[Need]:
+    if fault:
+        # No page shows more of it than this sentence.
+        said = (
+            "nobody may act here: people are as last read, and removals, roles and passwords since"
+        )
+        yield Need(f"{said} then do not count: {fault}", "")

@@ -8,7 +8,7 @@ leads on, and not in a redirection, which would still come from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import BoundedSemaphore
 
@@ -19,9 +19,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from consumer.console.entrance import Entrance
+from consumer.console.guard import AsyncPage
 from consumer.console.oidc import BegunLogin, OidcClient, OidcRefused
 from consumer.console.paths import OIDC, OIDC_BACK, SEE_OTHER, within
-from consumer.console.rendering import Templates
+from consumer.console.rendering import Page, Templates
 from feedback.settings.sections import ConsoleSection
 
 # A person looks for a second factor meanwhile.
@@ -44,9 +45,13 @@ class OidcPages:
         self._kept = URLSafeTimedSerializer(entrance.secret, salt="onceward.console.oidc")
         self._room = BoundedSemaphore(AT_ONCE)
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the two pages."""
-        return [Route(OIDC, self.begin), Route(OIDC_BACK, self.end)]
+    def routes(self, endpoint: Callable[[Page], AsyncPage]) -> list[BaseRoute]:
+        """Return the two pages.
+
+        Args:
+            endpoint: lets threads of logins answer with a page.
+        """
+        return [Route(OIDC, endpoint(self.begin)), Route(OIDC_BACK, endpoint(self.end))]
 
     def begin(self, request: Request) -> Response:
         """Lead the browser to the provider."""

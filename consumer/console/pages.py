@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from consumer.console import live, state_diagram
-from consumer.console.audit_days import audit_days, report_file
+from consumer.console.audit_days import audit_days, last_judged, report_file
 from consumer.console.facts import FactReaders, SharedReading, flat
 from consumer.console.fields import is_number
 from consumer.console.letter_board import LetterBoards
 from consumer.console.letter_page import DeadLetterPage
-from consumer.console.needs import Overview, guarded_topics, last_judged, needs_of
+from consumer.console.needs import Overview, guarded_topics, needs_of
 from consumer.console.owed import owed_late
 from consumer.console.paths import REQUEST
 from consumer.console.rendering import Page, Templates, is_part
@@ -57,11 +57,20 @@ class ConsolePages:
 
     Args:
         file: of the settings; see `app`.
+        people_fault: returns the sentence of `Entrance.people_fault`.
     """
 
-    def __init__(self, settings: Settings, templates: Templates, *, file: str | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        templates: Templates,
+        *,
+        file: str | None,
+        people_fault: Callable[[], str],
+    ) -> None:
         self._settings = settings
         self._file = file
+        self._people_fault = people_fault
         self._page = templates.page
         self._readers = FactReaders()
         self._letters = LetterBoards(settings)
@@ -282,7 +291,16 @@ class ConsolePages:
         others = {one: begin(partial(self._letters.count, one)) for one in dlqs}
         letters = self._letters.count()
         theirs = {one: flat(look()) for one, look in others.items()}
-        return Overview(workers(), doubts(), letters, owed(), pauses(), days(), theirs)
+        return Overview(
+            workers(),
+            doubts(),
+            letters,
+            owed(),
+            pauses(),
+            days(),
+            theirs,
+            self._people_fault(),
+        )
 
     def _loads(self) -> LoadsFound:
         with closing(TopicLoads.from_settings(self._settings)) as loads:

@@ -1,42 +1,37 @@
 """The people who may use the console: a file of users, with the roles of each.
 
 The file is read for each request: a person that is removed from it, or gets another password or
-role, is another one from the next request on.
+role, is another one from the next request on. One that has grown too long says nothing of anybody:
+the people that it had when it was last read may look, and nobody may act or see a payload, since
+some of them may have been removed. The console says so.
 """
 
 from __future__ import annotations
 
 import secrets
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from feedback.clock import monotonic_s
+from consumer.console.logins import LoginThrottle
 from feedback.errors import SettingsError
-from feedback.settings.secret_files import SecretFile
+from feedback.logs import EventLog
+from feedback.settings.secret_files import SecretFile, SecretTooLong
+
+log = EventLog("onceward.console")
 
 HASHER = PasswordHasher()
 SETTING = "[console] users_file"
+# Some 8,000 people: read in 2 ms for each request, and parsed in 20 ms where they have changed.
+MOST_BYTES = 1_048_576
 # In the place of a hash: the person has no password, and is named by a proxy or a provider.
 BY_PROXY = "-"
 LONGEST_NAME = 128
 LONGEST_PASSWORD = 1024
-# Of one name within this time; each failure further waits for the first to be so old.
-MOST_FAILURES = 5
-FAILURES_S = 300.0
-MOST_REMEMBERED = 1000
-# Each password that is looked at takes 64 MiB and tens of milliseconds.
-AT_ONCE = 2
-# Others wait for their turn: who guesses all the time would shut out whoever has the password. Each
-# holds one of the forty threads of the pages.
-MOST_WAITING = 20
-LONGEST_WAIT_S = 5.0
 
 
 class ConsoleRole(StrEnum):
@@ -100,10 +95,6 @@ def require_role(person: Person, act: str) -> None:
         raise NotAllowed(f"{who} may not do this: it takes the {said}")
 
 
-class TooManyLogins(Exception):
-    """Too many logins failed, or are looked at now."""
-
-
 def person_line(name: str, roles: Iterable[ConsoleRole], password: str | None) -> str:
     """Return the line of a person; without a password a proxy or a provider has to name them.
 
@@ -151,23 +142,32 @@ class People:
     Args:
         path: of the file.
 
+    Attributes:
+        fault: a sentence, while the file is too long, and the people that it had before may look,
+            and nobody may act; else empty.
+
     Raises:
-        NotAvailable: the file cannot be read.
+        NotAvailable: the file cannot be read, or is longer than `MOST_BYTES`.
         SettingsError: it is none of people.
     """
 
     def __init__(self, path: str) -> None:
-        self._file = SecretFile("console", SETTING, path)
+        self._file = SecretFile("console", SETTING, path, MOST_BYTES)
+        self.fault = ""
+        # Held from the reading on: no older text takes the place of a later one.
+        self._lock = threading.Lock()
+        # The text that was read last, and the people in it.
+        self._last: tuple[str, Mapping[str, Person]] | None = None
         # An unknown name takes as long as a known one.
         self._nobodys = HASHER.hash(secrets.token_hex())
-        self._room = threading.BoundedSemaphore(AT_ONCE)
-        self._queue = threading.BoundedSemaphore(AT_ONCE + MOST_WAITING)
-        self._failures: deque[tuple[float, str]] = deque(maxlen=MOST_REMEMBERED)
+        self._throttle = LoginThrottle()
         self._now()
 
     def find(self, name: str) -> Person | None:
         """Return the person of this name; None where there is none now."""
-        return self._now().get(name)
+        people, is_kept = self._now()
+        found = people.get(name)
+        return replace(found, roles=ANYBODY.roles) if found is not None and is_kept else found
 
     def login(self, name: str, password: str) -> Person | None:
         """Return the person with this name and password; wait for a turn.
@@ -175,41 +175,34 @@ class People:
         Raises:
             TooManyLogins: this name has failed too often, or too many wait for their turn.
         """
-        self._require_few_failures(name)
-        with (
-            _entered(self._queue, within_s=0.0),
-            _entered(self._room, within_s=LONGEST_WAIT_S),
-        ):
-            # Others of this name may have failed meanwhile.
-            self._require_few_failures(name)
-            person = self._now().get(name)
+        is_known = self.find(name) is not None
+        with self._throttle.turn(name, is_known=is_known):
+            person = self.find(name)
             hashed = person.hash if person and person.hash != BY_PROXY else self._nobodys
             if self._is_of(password, hashed) and person is not None:
                 return person
-            self._failures.append((monotonic_s(), name[:LONGEST_NAME]))
+            self._throttle.failed(name, is_known=is_known)
         return None
 
-    def _now(self) -> Mapping[str, Person]:
-        return people_of(self._file.read())
+    def _now(self) -> tuple[Mapping[str, Person], bool]:
+        """Return the people, and whether they are those of before, see `fault`."""
+        with self._lock:
+            try:
+                text = self._file.read()
+            except SecretTooLong as error:
+                if self._last is None:
+                    raise
+                if not self.fault:
+                    log.warning("console.people_kept", reason=str(error))
+                self.fault = str(error)
+                return self._last[1], True
+            self.fault = ""
+            if self._last is None or self._last[0] != text:
+                self._last = text, people_of(text)
+            return self._last[1], False
 
     def _is_of(self, password: str, hashed: str) -> bool:
         try:
             return HASHER.verify(hashed, password[: LONGEST_PASSWORD + 1])
         except (VerificationError, InvalidHashError):
             return False
-
-    def _require_few_failures(self, name: str) -> None:
-        since_s = monotonic_s() - FAILURES_S
-        failed = sum(at > since_s and one == name[:LONGEST_NAME] for at, one in [*self._failures])
-        if failed >= MOST_FAILURES:
-            raise TooManyLogins("too many logins of this name failed: try again in five minutes")
-
-
-@contextmanager
-def _entered(room: threading.BoundedSemaphore, *, within_s: float) -> Iterator[None]:
-    if not room.acquire(timeout=within_s):
-        raise TooManyLogins("others log in just now: try again in a moment")
-    try:
-        yield
-    finally:
-        room.release()

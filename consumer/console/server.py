@@ -58,7 +58,7 @@ def serve(settings: Settings, listening: socket.socket, *, file: str | None = No
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     ending = asyncio.Event()
     config = uvicorn.Config(
-        app(settings, ending, file=file),
+        app(settings, ending, file=file, port=listening.getsockname()[1]),
         ws="none",
         # A few browsers: uvloop would only take memory.
         loop="asyncio",

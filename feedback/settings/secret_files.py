@@ -7,8 +7,12 @@ from typing import NamedTuple
 
 from feedback.errors import NotAvailable, SecurityFault, SecurityKind
 
-# A file of a megabyte is no password.
+# A longer file is no password.
 _MOST_BYTES = 65_536
+
+
+class SecretTooLong(NotAvailable):
+    """A file is longer than it may be."""
 
 
 class SecretFile(NamedTuple):
@@ -17,34 +21,41 @@ class SecretFile(NamedTuple):
     Args:
         server: its name in events.
         setting: the setting that names the file, in full.
+        most_bytes: a longer file cannot be used.
     """
 
     server: str
     setting: str
     path: str
+    most_bytes: int = _MOST_BYTES
 
     def read(self) -> str:
         """Return the secret, without the line's end.
 
         Raises:
-            NotAvailable: the file cannot be read, is empty, or is too long to be a secret.
+            SecretTooLong: the file is longer than it may be.
+            NotAvailable: it cannot be read, or is empty.
         """
         try:
             with Path(self.path).open("rb") as file:
-                raw = file.read(_MOST_BYTES + 1)
-            secret = raw.decode().rstrip("\r\n")
+                raw = file.read(self.most_bytes + 1)
         except (OSError, ValueError) as error:
+            raise self._unusable(getattr(error, "strerror", None) or str(error)) from None
+        if len(raw) > self.most_bytes:
+            said = f"it is longer than {self.most_bytes:,} bytes, which is the most"
+            raise self._unusable(said, SecretTooLong)
+        try:
+            secret = raw.decode().rstrip("\r\n")
+        except ValueError:
             # A decoder's error would quote the secret.
-            raise self._unusable(getattr(error, "strerror", None) or "it is no text") from None
-        if len(raw) > _MOST_BYTES:
-            raise self._unusable(f"it is longer than {_MOST_BYTES:,} bytes")
+            raise self._unusable("it is no text") from None
         if not secret:
             raise self._unusable("it is empty")
         return secret
 
-    def _unusable(self, why: str) -> NotAvailable:
+    def _unusable(self, why: str, kind: type[NotAvailable] = NotAvailable) -> NotAvailable:
         said = f"a file of the settings cannot be used: {self.setting} = {self.path} ({why})"
-        return NotAvailable(said).because(SecurityFault(SecurityKind.FILE, self.server, said))
+        return kind(said).because(SecurityFault(SecurityKind.FILE, self.server, said))
 
 
 class KafkaSecrets(NamedTuple):

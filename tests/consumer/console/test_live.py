@@ -24,7 +24,7 @@ from consumer.journal.pauses import Pauses
 from consumer.ops.workers.workers_reading import WorkersFound, workers_of
 from feedback.settings.settings import Settings, load
 from tests.consumer.console.conftest import Open
-from tests.consumer.console.people import logged_in, with_people
+from tests.consumer.console.people import Browser, logged_in, with_people
 from tests.consumer.console.test_pages import HOSTILE, text_of
 from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.eventually import eventually
@@ -186,6 +186,25 @@ def test_of_streams_that_are_asked_for_at_once_no_more_begin_than_may(
     assert begun == {"event: content": 2, "event: full": 4}
 
 
+def test_one_person_takes_no_place_of_others(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MOST_OF_ONE", 2)
+    console = opened(with_people(load(), tmp_path))
+    with logged_in(console, "vera", "vera", "vera", "olga") as browsers, ExitStack() as streams:
+
+        def first_event(of: Browser) -> tuple[str, str]:
+            return next(streams.enter_context(following(of.http, "/workers")))
+
+        *begun, (refused, said), others = [first_event(one) for one in browsers]
+        assert (refused, said) == ("full", "2 pages of vera are open, or were just left")
+        # No server is there to be asked.
+        assert [name for name, _ in (*begun, others)] == ["fault"] * 3
+        # One that is left makes room for her again.
+        streams.close()
+        eventually(lambda: _is_taken(browsers[0].http), timeout_s=30, what="room for another one")
+
+
 @pytest.mark.parametrize("page", ["/letters", "/topics", "/workers?go-on=yes"])
 def test_what_a_person_confirms_stays_as_it_was_seen(
     settings: Settings, opened: Open, page: str
@@ -238,12 +257,12 @@ def test_so_many_are_open_at_once_and_one_that_is_left_makes_room(
         next(events)
         refused = console.get("/workers", headers=EVENTS)
         assert refused.text.startswith("event: full") and "as many as may be" in refused.text
+    eventually(lambda: _is_taken(console), timeout_s=30, what="room for another one")
 
-    def is_taken() -> bool:
-        with following(console, "/workers") as events:
-            return next(events)[0] == "content"
 
-    eventually(is_taken, timeout_s=30, what="room for another one")
+def _is_taken(browser: httpx.Client) -> bool:
+    with following(browser, "/workers") as events:
+        return next(events)[0] != "full"
 
 
 @pytest.mark.timeout(400)

@@ -1,6 +1,7 @@
 """The tasks of a person, and when all is well. Pure."""
 
 from dataclasses import replace
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -37,8 +38,10 @@ def board(shown: int = 0, *, age_s: float = 0.0) -> ReadFact[OpenLetters]:
 
 
 def days(*verdicts: str) -> ReadFact[list[AuditDay]]:
-    """Return days, today first."""
-    return ReadFact([AuditDay(f"day-{at}", one) for at, one in enumerate(verdicts)])
+    """Return days, the 29th of November first."""
+    today = date(2026, 11, 29)
+    dated = enumerate(verdicts)
+    return ReadFact([AuditDay(str(today - timedelta(days=at)), one) for at, one in dated])
 
 
 WELL = Overview(
@@ -83,14 +86,34 @@ def test_where_nothing_needs_a_person_and_all_is_known_all_is_well() -> None:
             "3 requests of pay wait for the dead letter since 1 min",
         ),
         ({"pauses": ReadFact([PauseRow("pay", "bank", AT, "ann")])}, "pay is paused by ann: bank"),
-        ({"days": days("none", "bad", "good")}, "the audit of day-1 is bad"),
-        ({"days": days("none", "none", "none", "good")}, "no audit was made since that of day-3"),
+        ({"days": days("bad", "good")}, "the audit of 2026-11-29 is bad"),
+        ({"days": days("none", "bad", "good")}, "the audit of 2026-11-28, 1 day ago, is bad"),
+        (
+            {"days": days("none", "none", "none", "good")},
+            "no audit was made since that of 2026-11-26, 3 days ago",
+        ),
     ],
 )
 def test_each_task_is_named(changes: dict[str, Any], said: str) -> None:
     (need,) = needs_of(replace(WELL, **changes))
     assert need.said.startswith(said)
     assert need.is_known
+
+
+def test_people_of_before_are_a_task() -> None:
+    (need,) = needs_of(replace(WELL, people_fault="the file is too long"))
+    assert need.said == (
+        "nobody may act here: people are as last read, and removals, roles and passwords since "
+        "then do not count: the file is too long"
+    )
+    assert need.is_known
+
+
+def test_a_bad_audit_of_long_ago_is_one_still_and_no_later_one_was_made() -> None:
+    bad, missing = needs_of(replace(WELL, days=days(*["none"] * 36, "bad")))
+    assert bad.said == "the audit of 2026-10-24, 36 days ago, is bad"
+    assert missing.said == "no audit was made since that of 2026-10-24, 36 days ago"
+    assert bad.is_known and missing.is_known
 
 
 @pytest.mark.parametrize("name", ["workers", "doubts", "letters", "owed", "pauses", "days"])

@@ -359,6 +359,7 @@ def test_a_login_that_lacks_a_part_is_refused_and_no_secret_is_shown(
         (b"\n", "empty"),
         (b"\xff", "no text"),
         (b"x" * 65_537, "longer than"),
+        (("\u00e9" * 65_537).encode(), "longer than"),
     ],
 )
 def test_a_file_without_a_secret_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
