@@ -2,20 +2,24 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 
 import pytest
+from sqlalchemy import insert, select
 
 from consumer.journal import Journal, JournalState, Work
+from consumer.journal.actions import ActionKind
+from consumer.journal.lookup import Lookup
 from consumer.journal.redrive.later_successes import (
     MOST_NAMED,
     MOST_STRETCHES,
     LaterSuccesses,
     time_slices,
 )
-from consumer.journal.redrive.redrive_rule import RedriveCandidate
+from consumer.journal.redrive.redrive_rule import RedriveCandidate, is_discarded
 from consumer.journal.redrive.resolving import PersonDecisions
+from consumer.journal.tables import action, request
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import SHA, claim, finish, new_id
 
@@ -102,7 +106,6 @@ def test_a_later_failure_that_is_open_may_be_sent_back_too(
     later: LaterSuccesses,
     database: Database,
     group: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = failed, discarded, undone, refused = [
         ended(journal, JournalState.FAILED) for _ in range(4)
@@ -125,9 +128,71 @@ def test_a_later_failure_that_is_open_may_be_sent_back_too(
     # Of two that are sent back together, the earlier one names the later one.
     assert found.failed == {failed: [undone, refused], undone: [refused]}
     assert later.of([refused]) == ({}, True, {}, {})
-    monkeypatch.setattr("consumer.journal.redrive.later_successes.JUDGED_AT_ONCE", 1)
-    monkeypatch.setattr("consumer.journal.redrive.later_successes.MOST_JUDGED", 2)
-    assert later.of([failed]) == ({}, False, {}, {failed: [undone]})
+
+
+def copies(
+    database: Database, of: str, names: Sequence[str], keys: Sequence[bytes], *, after_ms: int
+) -> None:
+    """Plant failures that are as another one, so much later, of these keys."""
+    times = ("claimed_at", "finished_at", "deadline_at")
+    with database.engine.begin() as connection:
+        found = connection.execute(select(request).where(request.c.request_id == of))
+        row = dict(found.mappings().one())
+        row |= {name: row[name] + after_ms for name in times}
+        own = [
+            {"request_id": name, "message_key": key} for name, key in zip(names, keys, strict=True)
+        ]
+        connection.execute(insert(request), [row | one for one in own])
+
+
+def acted(database: Database, group: str, acts: Iterable[tuple[str, str, int | None]]) -> None:
+    """Plant actions: of each the request, the kind, and the generation."""
+    given = {"group": group, "by": "ann", "at": 1}
+    rows = [
+        given | {"request_id": name, "action": kind, "generation": generation}
+        for name, kind, generation in acts
+    ]
+    with database.engine.begin() as connection:
+        connection.execute(insert(action), rows)
+
+
+def test_an_open_failure_is_named_behind_however_many_that_are_discarded(
+    journal: Journal, later: LaterSuccesses, database: Database, group: str
+) -> None:
+    failed = ended(journal, JournalState.FAILED)
+    names = [f"discarded-{at}" for at in range(6000)]
+    copies(database, failed, names, [b"key"] * len(names), after_ms=1000)
+    copies(database, failed, ["open"], [b"key"], after_ms=2000)
+    acted(database, group, [(name, ActionKind.DISCARD, 1) for name in names])
+    assert later.of([failed]) == ({}, True, {}, {failed: ["open"]})
+
+
+def test_a_later_failure_is_open_where_the_rule_of_redrives_has_it_open(
+    journal: Journal, later: LaterSuccesses, database: Database, group: str
+) -> None:
+    failed = ended(journal, JournalState.FAILED)
+    kinds = (ActionKind.DISCARD, ActionKind.UNDO, ActionKind.CANCEL, ActionKind.REDRIVE)
+    steps = [*itertools.product(kinds, (1, 2, None))]
+    stories = [one for length in range(4) for one in itertools.product(steps, repeat=length)]
+    keys = [str(at).encode() for at in range(len(stories))]
+    early = [f"early-{at}" for at in range(len(stories))]
+    late = [f"late-{at}" for at in range(len(stories))]
+    copies(database, failed, early, keys, after_ms=0)
+    copies(database, failed, late, keys, after_ms=1000)
+    # By turns, so that those of one request do not lie beside each other.
+    told = [*zip(late, stories, strict=True)]
+    for turn in range(3):
+        acted(database, group, [(name, *one[turn]) for name, one in told if turn < len(one)])
+    with Lookup(database.url, group=group) as lookup:
+        rows, _ = lookup.rows(late)
+        actions = lookup.actions(late)
+    named = later.of(early).failed
+    for first, last in zip(early, late, strict=True):
+        of_it, row = actions.get(last, []), rows[last]
+        discards = [at for at, one in enumerate(of_it) if one.action == ActionKind.DISCARD]
+        # A failure that is discarded is not discarded once more.
+        if not any(is_discarded(of_it[:at], row) and of_it[at].generation == 1 for at in discards):
+            assert named.get(first, []) == ([] if is_discarded(of_it, row) else [last]), of_it
 
 
 def test_a_failure_on_its_way_is_undecided_also_where_it_was_the_earlier_one(
