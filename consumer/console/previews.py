@@ -25,7 +25,7 @@ from consumer.dlq.redrive.progress import SENT, left_in_words, refusal_counts
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import rehearse
 from consumer.dlq.redrive.risks import RedriveRisks
-from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.later_requests import NOTHING_LATER, NamedLater
 from feedback.errors import SettingsError
 from feedback.kafka.scan import OffsetSpan, OffsetSpans
 from feedback.settings.settings import Settings
@@ -57,7 +57,7 @@ class Preview:
     spans: OffsetSpans
     left: Mapping[str, int] = field(default_factory=dict)
     first: list[Letter] = field(default_factory=list)
-    later: SucceededLater = NOTHING_LATER
+    later: NamedLater = NOTHING_LATER
     marks: int = 0
     risks: RedriveRisks = field(default_factory=RedriveRisks)
     known: Sequence[JudgedFailure] = ()
@@ -82,7 +82,7 @@ class Preview:
         return said | dict(self.risks.words())
 
 
-def warning_of(later: SucceededLater) -> str:
+def warning_of(later: NamedLater) -> str:
     """Return in short of which failures a person is warned.
 
     It does not name the later requests: of a busy key there are others at each look.
@@ -92,7 +92,7 @@ def warning_of(later: SucceededLater) -> str:
     return sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def asks_all_the_same(later: SucceededLater) -> bool:
+def asks_all_the_same(later: NamedLater) -> bool:
     """Whether a person has to say that the letters go although later requests may repair them."""
     return later.names_any or not later.is_whole
 

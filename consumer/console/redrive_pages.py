@@ -40,7 +40,7 @@ from consumer.dlq.redrive.redrive_session import (
 from consumer.dlq.redrive.risks import AGAIN, UNKNOWN
 from consumer.dlq.unfinished import is_at_work, unfinished_of
 from consumer.handlers.request import idempotency_key
-from consumer.journal.redrive.later_successes import SucceededLater
+from consumer.journal.redrive.later_requests import NamedLater
 from consumer.journal.redrive.redrive_row import RUNNING, Redrive
 from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
 from consumer.journal.redrive.reopening import replacement_id
@@ -198,7 +198,7 @@ class RedrivePages:
         return to_redrive(redrive_id)
 
     def stands(
-        self, request: Request, redrive_id: str, later: SucceededLater | None = None
+        self, request: Request, redrive_id: str, later: NamedLater | None = None
     ) -> Response:
         """Return the page of a redrive.
 

@@ -35,7 +35,7 @@ from consumer.dlq.redrive.redrive_session import (
     resume,
 )
 from consumer.dlq.redrive.unjournaled import send_back
-from consumer.journal.redrive.later_successes import SucceededLater
+from consumer.journal.redrive.later_requests import NamedLater
 from feedback.console.commands import (
     JOURNALED,
     OF_A_GROUP,
@@ -284,7 +284,7 @@ def _ask_of_the_rest(settings: Settings, redrive_id: str) -> None:
         require_yes("send the rest back all the same?")
 
 
-def _say_later(later: SucceededLater) -> None:
+def _say_later(later: NamedLater) -> None:
     for line in asked_anew_lines(later):
         click.echo(line, err=True)
 

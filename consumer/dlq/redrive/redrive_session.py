@@ -18,7 +18,7 @@ from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.risks import RedriveRisks
 from consumer.dlq.unfinished import is_at_work, new_owner
 from consumer.journal.errors import JournalMoved
-from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.later_requests import NOTHING_LATER, NamedLater
 from consumer.journal.redrive.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
 from consumer.journal.redrive.redrive_work import RedriveWork
 from consumer.journal.redrive.reopening import TO_SEND
@@ -55,7 +55,7 @@ class RedriveEnding:
         replaced: the new ids by the old ones, where letters became new requests; not all of very
             many.
         twice: ids of letters that another redrive has sent too, meanwhile; not all of very many.
-        later: the successes after the letters that would be sent; None where they were sent.
+        later: the requests after the letters that would be sent; None where they were sent.
         seen: of a trial: the spans of the letters that were looked at.
         first: of a trial: the first letters that would be sent.
         marks: of a trial: the sum of `mark_of` of all of them.
@@ -72,7 +72,7 @@ class RedriveEnding:
     refusal: str = ""
     is_journaled: bool = True
     replaced: dict[str, str] = field(default_factory=dict)
-    later: SucceededLater | None = None
+    later: NamedLater | None = None
     twice: list[str] = field(default_factory=list)
     twice_count: int = 0
     seen: OffsetSpans | None = None
@@ -163,8 +163,8 @@ def stand_of(one: Redrive) -> str:
     return f"{one.state} {one.updated_at}"
 
 
-def asked_anew_since(settings: Settings, redrive_id: str) -> SucceededLater:
-    """Look for later successes of the keys of the letters that a resume would send now.
+def asked_anew_since(settings: Settings, redrive_id: str) -> NamedLater:
+    """Look for later requests of the keys of the letters that a resume would send now.
 
     It may be days since somebody was asked. Nothing is changed.
 
@@ -198,7 +198,7 @@ def _left_to_send(
 def rehearse(
     settings: Settings, plan: RedrivePlan, *, pace: RedrivePace, within: OffsetSpans | None = None
 ) -> RedriveEnding:
-    """Count the letters that a redrive would send now, and look for later successes of their keys.
+    """Count the letters that a redrive would send now, and look for later requests of their keys.
 
     Nothing is changed.
 

@@ -1,4 +1,4 @@
-"""Which requests of the same key have succeeded after a failure, on both databases."""
+"""The requests of the same key after a failure, on both databases."""
 
 import itertools
 import time
@@ -11,10 +11,10 @@ from sqlalchemy import insert, select
 from consumer.journal import Journal, JournalState, Work
 from consumer.journal.actions import ActionKind
 from consumer.journal.lookup import Lookup
-from consumer.journal.redrive.later_successes import (
+from consumer.journal.redrive.later_requests import (
     MOST_NAMED,
     MOST_STRETCHES,
-    LaterSuccesses,
+    LaterRequests,
     time_slices,
 )
 from consumer.journal.redrive.redrive_rule import RedriveCandidate, is_discarded
@@ -27,8 +27,8 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def later(database: Database, group: str) -> Iterator[LaterSuccesses]:
-    with LaterSuccesses(database.url, group=group) as made:
+def later(database: Database, group: str) -> Iterator[LaterRequests]:
+    with LaterRequests(database.url, group=group) as made:
         yield made
 
 
@@ -43,8 +43,8 @@ def ended(
     return name
 
 
-def test_only_later_successes_of_the_same_key_are_named(
-    journal: Journal, later: LaterSuccesses, database: Database
+def test_only_later_requests_of_the_same_key_are_named(
+    journal: Journal, later: LaterRequests, database: Database
 ) -> None:
     before = ended(journal, JournalState.SUCCEEDED)
     failed = ended(journal, JournalState.FAILED)
@@ -61,13 +61,13 @@ def test_only_later_successes_of_the_same_key_are_named(
     )
     assert later.of([failed, without_key, last, good, "nobody"]) == ({failed: [good]}, True, {}, {})
     assert later.of([]) == ({}, True, {}, {})
-    with LaterSuccesses(database.url, group="another") as others:
+    with LaterRequests(database.url, group="another") as others:
         assert others.of([failed]) == ({}, True, {}, {})
 
 
 @pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.SUCCEEDED])
 def test_a_doubt_about_a_request_that_was_pruned_counts_since_it_is_one(
-    journal: Journal, later: LaterSuccesses, database: Database, state: JournalState
+    journal: Journal, later: LaterRequests, database: Database, state: JournalState
 ) -> None:
     before, failed, pruned = (ended(journal, one) for one in (state, JournalState.FAILED, state))
     never_claimed = "UPDATE onceward_request SET claimed_at = NULL WHERE request_id = :id"
@@ -81,7 +81,7 @@ def test_a_doubt_about_a_request_that_was_pruned_counts_since_it_is_one(
 
 
 def test_later_requests_that_run_or_are_in_doubt_are_named_apart(
-    journal: Journal, later: LaterSuccesses
+    journal: Journal, later: LaterRequests
 ) -> None:
     failed = ended(journal, JournalState.FAILED)
     due = time.time_ns() // 1_000_000 + HOUR_MS
@@ -103,7 +103,7 @@ def decided(database: Database, group: str, name: str, *, is_undone: bool = Fals
 
 def test_a_later_failure_that_is_open_may_be_sent_back_too(
     journal: Journal,
-    later: LaterSuccesses,
+    later: LaterRequests,
     database: Database,
     group: str,
 ) -> None:
@@ -157,7 +157,7 @@ def acted(database: Database, group: str, acts: Iterable[tuple[str, str, int | N
 
 
 def test_an_open_failure_is_named_behind_however_many_that_are_discarded(
-    journal: Journal, later: LaterSuccesses, database: Database, group: str
+    journal: Journal, later: LaterRequests, database: Database, group: str
 ) -> None:
     failed = ended(journal, JournalState.FAILED)
     names = [f"discarded-{at}" for at in range(6000)]
@@ -168,7 +168,7 @@ def test_an_open_failure_is_named_behind_however_many_that_are_discarded(
 
 
 def test_a_later_failure_is_open_where_the_rule_of_redrives_has_it_open(
-    journal: Journal, later: LaterSuccesses, database: Database, group: str
+    journal: Journal, later: LaterRequests, database: Database, group: str
 ) -> None:
     failed = ended(journal, JournalState.FAILED)
     kinds = (ActionKind.DISCARD, ActionKind.UNDO, ActionKind.CANCEL, ActionKind.REDRIVE)
@@ -196,7 +196,7 @@ def test_a_later_failure_is_open_where_the_rule_of_redrives_has_it_open(
 
 
 def test_a_failure_on_its_way_is_undecided_also_where_it_was_the_earlier_one(
-    journal: Journal, later: LaterSuccesses, database: Database
+    journal: Journal, later: LaterRequests, database: Database
 ) -> None:
     sent_back = ended(journal, JournalState.FAILED, resend=True)
     over = ended(journal, JournalState.FAILED, resend=True)
@@ -215,7 +215,7 @@ def test_a_failure_on_its_way_is_undecided_also_where_it_was_the_earlier_one(
 
 
 def test_what_was_sent_back_is_named_however_old_its_failure_is(
-    journal: Journal, later: LaterSuccesses, database: Database
+    journal: Journal, later: LaterRequests, database: Database
 ) -> None:
     failed = ended(journal, JournalState.FAILED)
     other = ended(journal, JournalState.FAILED, resend=True)
@@ -236,7 +236,7 @@ def test_what_was_sent_back_is_named_however_old_its_failure_is(
 
 
 def test_a_success_between_two_failures_of_a_request_is_named(
-    journal: Journal, later: LaterSuccesses
+    journal: Journal, later: LaterRequests
 ) -> None:
     failed = ended(journal, JournalState.FAILED, resend=True)
     good = ended(journal, JournalState.SUCCEEDED)
@@ -247,7 +247,7 @@ def test_a_success_between_two_failures_of_a_request_is_named(
 
 
 def test_a_success_between_a_doubt_and_its_resolution_as_failed_is_named(
-    journal: Journal, later: LaterSuccesses, database: Database, group: str
+    journal: Journal, later: LaterRequests, database: Database, group: str
 ) -> None:
     doubt = ended(journal, JournalState.IN_DOUBT)
     good = ended(journal, JournalState.SUCCEEDED)
@@ -262,7 +262,7 @@ def test_a_success_between_a_doubt_and_its_resolution_as_failed_is_named(
 
 
 def test_few_are_named_and_a_look_that_was_cut_is_said(
-    journal: Journal, later: LaterSuccesses
+    journal: Journal, later: LaterRequests
 ) -> None:
     failed = ended(journal, JournalState.FAILED)
     good = [ended(journal, JournalState.SUCCEEDED) for _ in range(MOST_NAMED + 2)]

@@ -1,4 +1,4 @@
-"""Which requests of the same key and topic have succeeded after a failure, or still may. Read only.
+"""The later requests of the same key and topic as a failure, by how they stand. Read only.
 
 A client that was told FAILED may have asked anew, under another id: sending the failed one back
 would then have the effect a second time. That holds where the other has failed as well, too: both
@@ -112,8 +112,8 @@ class FailedOnce(NamedTuple):
     since: int
 
 
-class SucceededLater(NamedTuple):
-    """The later successes.
+class NamedLater(NamedTuple):
+    """The later requests of failures, by how they stand.
 
     Args:
         of: ids of requests that succeeded, by the failed request; at most `MOST_NAMED` of each.
@@ -135,7 +135,7 @@ class SucceededLater(NamedTuple):
         return bool(self.of or self.undecided or self.failed)
 
 
-NOTHING_LATER = SucceededLater({}, is_whole=True)
+NOTHING_LATER = NamedLater({}, is_whole=True)
 
 
 class _LaterRequest(NamedTuple):
@@ -198,25 +198,25 @@ class _Found:
         else:
             (self.failed if is_failed else self.undecided).add(later)
 
-    def so_far(self, *, is_whole: bool) -> SucceededLater:
+    def so_far(self, *, is_whole: bool) -> NamedLater:
         """Return what was found."""
         named = self.succeeded.named, is_whole, self.undecided.named, self.failed.named
-        return SucceededLater(*named)
+        return NamedLater(*named)
 
 
-class LaterSuccesses(GroupJournal):
-    """Looks for later successes in the journal of one group; see `GroupJournal`."""
+class LaterRequests(GroupJournal):
+    """Looks for later requests in the journal of one group; see `GroupJournal`."""
 
     _shapes = SHAPES
 
-    def __enter__(self) -> LaterSuccesses:
+    def __enter__(self) -> LaterRequests:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def of(self, request_ids: Collection[str], *, most_read: int = MOST_READ) -> SucceededLater:
-        """Return the later successes of those requests that are FAILED and have a key.
+    def of(self, request_ids: Collection[str], *, most_read: int = MOST_READ) -> NamedLater:
+        """Return the later requests of those that are FAILED and have a key.
 
         No index has the keys. By `onceward_request_deadline` the rows are read whose deadline lies
         up to `REACH_MS` behind the failure, the newest failures first; then those that may still
@@ -230,7 +230,7 @@ class LaterSuccesses(GroupJournal):
             most_read: rows of the journal.
         """
         if not request_ids:
-            return SucceededLater({}, is_whole=True)
+            return NamedLater({}, is_whole=True)
         with self._session.transaction(read_only=True) as connection:
             failures = _failures(connection, self._group, request_ids)
             now: int = connection.execute(select(now_ms())).scalar_one()
