@@ -39,7 +39,9 @@ class PageGuard:
         def asked(request: Request) -> Response:
             person = self._entrance.person_of(request)
             if person is None:
-                where = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+                # As it was sent: decoded, an id in it would be steps of a path.
+                path = request.scope["raw_path"].decode("latin-1")
+                where = path + (f"?{request.url.query}" if request.url.query else "")
                 return RedirectResponse(f"{LOGIN}?next={quote(where, safe='')}", SEE_OTHER)
             self._welcome(request, person)
             request.state.is_live = is_live and not request.query_params
