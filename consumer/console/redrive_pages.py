@@ -29,7 +29,7 @@ from consumer.dlq.filter import LetterFilter
 from consumer.dlq.options import AGAIN_WORDS, DISCARD_AGAIN_WORDS, UNKNOWN_WORDS, given_of
 from consumer.dlq.redrive.endings import redrive_json
 from consumer.dlq.redrive.loop import RedrivePace
-from consumer.dlq.redrive.progress import SENT
+from consumer.dlq.redrive.progress import SENT, left_out_in_words
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import (
     RedriveEnding,
@@ -227,6 +227,7 @@ class RedrivePages:
             page="letters",
             one=one,
             facts=redrive_json(one),
+            left_out=left_out_in_words(one.left_out),
             stand=stand_of(found),
             # A process that has ended still stands in the row that a person cancels.
             process=found.owner or "",

@@ -184,7 +184,8 @@ def redrive(
         if found is not None and not has_some:
             return _said(settings, found, as_json=as_json, section=ways.section)
         if found is not None:
-            ways, within = ways_of(replace(plan, looked_at=found.looked_at)), found.seen
+            plan = replace(plan, looked_at=found.looked_at, topic_ids=found.topic_ids)
+            ways, within = ways_of(plan), found.seen
     with _pace(rate, "looking" if dry_run else "sending back") as pace:
         ending = ways.rehearse(pace=pace) if dry_run else ways.send(pace=pace, within=within)
     return _said(settings, ending, as_json=as_json, section=ways.section)

@@ -137,7 +137,13 @@ def pages_of(trouble: Trouble) -> tuple[str, ...]:
     """Return the addresses of all pages."""
     letter = trouble.failed[0]
     return (
-        *("", "workers", "requests", f"requests?id={letter[:8]}", f"request?id={letter}&letters=yes"),
+        *(
+            "",
+            "workers",
+            "requests",
+            f"requests?id={letter[:8]}",
+            f"request?id={letter}&letters=yes",
+        ),
         *(f"request?id={trouble.doubt}", "doubts", "letters", "letters?reason=HANDLER_ERROR"),
         *("letters?since=1h", "letters?since=soon", "letters?until=1h"),
         *(f"choose/{act}?reason=HANDLER_ERROR" for act in ("redrive", "discard")),

@@ -346,6 +346,30 @@ def test_who_goes_on_is_asked_about_what_succeeded_since_the_page(
     assert planted.sent(redrive_id)[min(left)] == 1
 
 
+def test_letters_of_a_topic_that_was_made_anew_are_left_and_named(
+    planted: Planted, olga: Browser
+) -> None:
+    where = "/choose/redrive?all=yes"
+    form = {"preview": previewed(olga.http.get(where).text), "because": BECAUSE}
+    redrive_id = redrive_of(olga.send("/act/redrive", page=where, **form, rate="0.1"))
+    page, why = f"/redrives/{redrive_id}", f"{planted.box} was deleted and made anew"
+    pause = olga.form("pause_redrive", page) | {"because": "the bank asks for a pause"}
+    assert olga.send("/act/pause_redrive", page=page, **pause).status_code == 303
+    ended(planted, redrive_id)
+    before = planted.sent(redrive_id)
+    planted.box_made_anew()
+    # Nor is the preview one of what lies there now.
+    late = olga.send("/act/redrive", page=where, **form)
+    assert late.status_code == 409 and f"{LETTERS} then, 0 now" in late.text and why in late.text
+    go_on = olga.form("resume_redrive", f"{page}?go-on=yes") | {"because": "go on"}
+    assert redrive_of(olga.send("/act/resume_redrive", page=page, **go_on)) == redrive_id
+    ended(planted, redrive_id)
+    shown = olga.http.get(page).text
+    assert why in shown and ">incomplete<" in shown and ">done<" not in shown
+    assert ">incomplete<" in olga.http.get("/redrives").text
+    assert planted.sent(redrive_id) == before
+
+
 def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: Browser) -> None:
     where = "/choose/redrive?all=yes"
     form = {"preview": previewed(olga.http.get(where).text), "because": BECAUSE}
