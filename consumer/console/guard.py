@@ -160,7 +160,9 @@ class PageGuard:
 
 
 def _to_login(request: Request) -> Response:
-    where = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    # As it was sent: decoded, an id in it would be steps of a path.
+    path = request.scope["raw_path"].decode("latin-1")
+    where = path + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse(f"{LOGIN}?next={quote(where, safe='')}", SEE_OTHER)
 
 

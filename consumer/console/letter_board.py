@@ -25,7 +25,7 @@ from consumer.dlq.letter_state import LetterStanding, LetterState, LetterStates
 from consumer.dlq.list_hints import asked_anew
 from consumer.dlq.unfinished import unfinished_of
 from consumer.journal.lookup import Lookup
-from consumer.journal.redrive.later_successes import SucceededLater
+from consumer.journal.redrive.later_requests import NamedLater
 from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.settings.settings import Settings
@@ -65,12 +65,12 @@ class ChosenLetters:
     """The letters of one reading that are chosen.
 
     Attributes:
-        later: the successes after the open letters that are listed.
+        later: the requests after the open letters that are listed.
         at: when the reading was begun.
     """
 
     view: LetterView
-    later: ReadFact[SucceededLater]
+    later: ReadFact[NamedLater]
     unfinished: list[UnfinishedRedrive]
     at: int
 
@@ -85,7 +85,7 @@ class _Refresh:
     # same keys. The page says when it was.
     views: dict[LetterChoice, LetterView] = field(default_factory=dict)
     # By the open letters that are listed.
-    later: dict[tuple[str, ...], ReadFact[SucceededLater]] = field(default_factory=dict)
+    later: dict[tuple[str, ...], ReadFact[NamedLater]] = field(default_factory=dict)
 
 
 class LetterBoards:
@@ -160,7 +160,7 @@ class LetterBoard:
 
     def _chosen(
         self, done: _Refresh, choice: LetterChoice
-    ) -> tuple[LetterView, ReadFact[SucceededLater]]:
+    ) -> tuple[LetterView, ReadFact[NamedLater]]:
         view = done.views.get(choice)
         if view is None:
             view = self._index.view(choice, most=LISTED, bars=BARS)

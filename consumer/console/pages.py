@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 
 from consumer.console import live, state_diagram
 from consumer.console.audit_days import audit_days, last_judged, report_file
@@ -19,7 +20,7 @@ from consumer.console.letter_board import LetterBoards
 from consumer.console.letter_page import DeadLetterPage
 from consumer.console.needs import Overview, guarded_topics, needs_of
 from consumer.console.owed import owed_late
-from consumer.console.paths import REQUEST
+from consumer.console.paths import REQUEST, SEE_OTHER
 from consumer.console.rendering import Page, Templates, is_part
 from consumer.console.sources import all_of, source_of
 from consumer.dlq.dates import moment_ms
@@ -83,8 +84,8 @@ class ConsolePages:
         yield "/", self.now
         yield "/workers", self.workers
         yield "/requests", self.requests
-        yield "/requests/{request_id:path}", self.request
-        yield REQUEST, self.request_asked
+        yield "/requests/{request_id:path}", self.searched
+        yield REQUEST, self.request
         yield "/doubts", self.doubts
         yield "/letters", self._letter_page.show
         yield "/topics", self.topics
@@ -136,12 +137,13 @@ class ConsolePages:
             states=states,
         )
 
-    def request(self, request: Request) -> Response:
-        """Show all that is known of a request."""
-        return self._report(request, request.path_params["request_id"], request.query_params)
+    def searched(self, request: Request) -> Response:
+        """Lead to the search for an id in a path, which may be a part of the one that was typed."""
+        name = quote(request.path_params["request_id"], safe="")
+        return RedirectResponse(f"/requests?id={name}", SEE_OTHER)
 
-    def request_asked(self, request: Request) -> Response:
-        """Show all that is known of a request whose id no path can hold; see `request_address`."""
+    def request(self, request: Request) -> Response:
+        """Show all that is known of a request; see `request_address`."""
         return self._report(request, request.query_params.get("id", ""), request.query_params)
 
     def with_payload(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import quote
 
 LOGIN, LOGOUT = "/login", "/logout"
@@ -10,23 +9,20 @@ OIDC = f"{LOGIN}/oidc"
 OIDC_BACK = f"{OIDC}/back"
 SEE_OTHER = 303
 REQUEST = "/request"
-_PLAIN = re.compile(r"\.*[A-Za-z0-9_~:-][A-Za-z0-9_~:.-]*")
 
 
 def request_address(request_id: str, query: str = "") -> str:
     """Return the address of a request's page.
 
-    An id may have parts that a browser or a proxy takes for steps in a path: it would lead to the
-    page of another request.
+    No path has an id: a browser or a proxy takes parts of it for steps, and it would lead to the
+    page of another request, also where a person types it.
 
     Args:
         query: further fields, as an address has them.
 
-    >>> request_address("0198f0c0", "letters=yes"), request_address("x/../0198f0c0", "letters=yes")
-    ('/requests/0198f0c0?letters=yes', '/request?id=x%2F..%2F0198f0c0&letters=yes')
+    >>> request_address("0198f0c0"), request_address("x/../0198f0c0", "letters=yes")
+    ('/request?id=0198f0c0', '/request?id=x%2F..%2F0198f0c0&letters=yes')
     """
-    if _PLAIN.fullmatch(request_id):
-        return f"/requests/{request_id}" + (f"?{query}" if query else "")
     return f"{REQUEST}?id={quote(request_id, safe='')}" + (f"&{query}" if query else "")
 
 

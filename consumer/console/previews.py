@@ -21,11 +21,16 @@ from consumer.dlq.discard_command import JudgedFailure, discard_letters
 from consumer.dlq.letter import Letter
 from consumer.dlq.options import LetterOptions
 from consumer.dlq.redrive.loop import RedrivePace
-from consumer.dlq.redrive.progress import SENT, left_in_words, refusal_counts
+from consumer.dlq.redrive.progress import (
+    SENT,
+    left_in_words,
+    left_out_in_words,
+    refusal_counts,
+)
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import rehearse
 from consumer.dlq.redrive.risks import RedriveRisks
-from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.later_requests import NOTHING_LATER, NamedLater
 from feedback.errors import SettingsError
 from feedback.kafka.scan import OffsetSpan, OffsetSpans
 from feedback.settings.settings import Settings
@@ -57,7 +62,7 @@ class Preview:
     spans: OffsetSpans
     left: Mapping[str, int] = field(default_factory=dict)
     first: list[Letter] = field(default_factory=list)
-    later: SucceededLater = NOTHING_LATER
+    later: NamedLater = NOTHING_LATER
     marks: int = 0
     risks: RedriveRisks = field(default_factory=RedriveRisks)
     known: Sequence[JudgedFailure] = ()
@@ -82,7 +87,7 @@ class Preview:
         return said | dict(self.risks.words())
 
 
-def warning_of(later: SucceededLater) -> str:
+def warning_of(later: NamedLater) -> str:
     """Return in short of which failures a person is warned.
 
     It does not name the later requests: of a busy key there are others at each look.
@@ -92,7 +97,7 @@ def warning_of(later: SucceededLater) -> str:
     return sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def asks_all_the_same(later: SucceededLater) -> bool:
+def asks_all_the_same(later: NamedLater) -> bool:
     """Whether a person has to say that the letters go although later requests may repair them."""
     return later.names_any or not later.is_whole
 
@@ -140,7 +145,8 @@ class Previews:
             found = rehearse(self._settings, plan, pace=RedrivePace(), within=within)
             counts, count, spans = found.counts, found.counts.get(SENT, 0), found.seen
             first, later, marks = found.first, found.later or NOTHING_LATER, found.marks
-            risks, plan = found.risks, replace(plan, looked_at=found.looked_at)
+            plan = replace(plan, looked_at=found.looked_at, topic_ids=found.topic_ids)
+            risks, left_out = found.risks, left_out_in_words(found.left_out)
             known: Sequence[JudgedFailure] = ()
         else:
             given = LetterOptions(plan.filter, plan.topics, plan.dlqs)
@@ -156,9 +162,9 @@ class Previews:
             )
             counts, count, spans = dict(trial.counts), trial.taken, trial.seen
             first, later, marks, risks = [], NOTHING_LATER, trial.marks, RedriveRisks()
-            known = trial.known
+            known, left_out = trial.known, {}
         is_theirs = bool(plan.dlqs) and kind != DISCARD
-        left = left_in_words(refusal_counts(counts), is_theirs=is_theirs)
+        left = left_in_words(refusal_counts(counts), is_theirs=is_theirs) | left_out
         return Preview(kind, plan, count, spans or {}, left, first, later, marks, risks, known)
 
     def sealed(self, preview: Preview) -> str:

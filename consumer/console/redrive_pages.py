@@ -29,7 +29,7 @@ from consumer.dlq.filter import LetterFilter
 from consumer.dlq.options import AGAIN_WORDS, DISCARD_AGAIN_WORDS, UNKNOWN_WORDS, given_of
 from consumer.dlq.redrive.endings import redrive_json
 from consumer.dlq.redrive.loop import RedrivePace
-from consumer.dlq.redrive.progress import SENT
+from consumer.dlq.redrive.progress import SENT, left_out_in_words
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import (
     RedriveEnding,
@@ -40,7 +40,7 @@ from consumer.dlq.redrive.redrive_session import (
 from consumer.dlq.redrive.risks import AGAIN, UNKNOWN
 from consumer.dlq.unfinished import is_at_work, unfinished_of
 from consumer.handlers.request import idempotency_key
-from consumer.journal.redrive.later_successes import SucceededLater
+from consumer.journal.redrive.later_requests import NamedLater
 from consumer.journal.redrive.redrive_row import RUNNING, Redrive
 from consumer.journal.redrive.redrive_rule import IN_WORDS, Redrivable
 from consumer.journal.redrive.reopening import replacement_id
@@ -198,7 +198,7 @@ class RedrivePages:
         return to_redrive(redrive_id)
 
     def stands(
-        self, request: Request, redrive_id: str, later: SucceededLater | None = None
+        self, request: Request, redrive_id: str, later: NamedLater | None = None
     ) -> Response:
         """Return the page of a redrive.
 
@@ -227,6 +227,7 @@ class RedrivePages:
             page="letters",
             one=one,
             facts=redrive_json(one),
+            left_out=left_out_in_words(one.left_out),
             stand=stand_of(found),
             # A process that has ended still stands in the row that a person cancels.
             process=found.owner or "",

@@ -42,7 +42,7 @@ from consumer.dlq.show_page import VALUE_LIMIT, nothing_known, show_page
 from consumer.dlq.tally import BARS
 from consumer.dlq.timeline_page import next_lines
 from consumer.journal.doubts import NOTHING_UNSWEPT
-from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.later_requests import NOTHING_LATER, NamedLater
 from feedback import __version__
 from feedback.clock import epoch_ms
 from feedback.console.commands import (
@@ -211,7 +211,7 @@ def show(
 
 def _print_shown(
     report: RequestReport,
-    later: SucceededLater,
+    later: NamedLater,
     *,
     as_json: bool,
     limit: int | None,

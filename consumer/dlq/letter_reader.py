@@ -69,6 +69,10 @@ class LetterReader:
         """The ids of the topics of the last spans; see `KafkaScan`."""
         return self._scan.topic_ids
 
+    def ids_of(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Return the ids of dead letter topics as they are now; see `KafkaScan`."""
+        return self._scan.ids_of(topics)
+
     def spans(self, *, since_ms: int | None = None) -> OffsetSpans:
         """Return the offsets that can be read now.
 

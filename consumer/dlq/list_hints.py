@@ -12,7 +12,7 @@ from consumer.dlq.letter_state import LetterStanding
 from consumer.dlq.tally import LetterTally
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.doubts import NOTHING_UNSWEPT, UnsweptFound
-from consumer.journal.redrive.later_successes import NOTHING_LATER, LaterSuccesses, SucceededLater
+from consumer.journal.redrive.later_requests import NOTHING_LATER, LaterRequests, NamedLater
 from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.console.printable import printable
 from feedback.settings.settings import Settings
@@ -23,17 +23,17 @@ MOST_ASKED = 1000
 MOST_LINES = 20
 
 
-def asked_anew(settings: Settings, request_ids: Iterable[str]) -> SucceededLater:
-    """Return the later successes of the first `MOST_ASKED` failures; see `LaterSuccesses.of`."""
+def asked_anew(settings: Settings, request_ids: Iterable[str]) -> NamedLater:
+    """Return the later requests of the first `MOST_ASKED` failures; see `LaterRequests.of`."""
     given = iter(request_ids)
     asked = list(islice(given, MOST_ASKED))
-    with LaterSuccesses.from_settings(settings) as successes:
-        later = successes.of(asked)
+    with LaterRequests.from_settings(settings) as requests:
+        later = requests.of(asked)
     return later if next(given, None) is None else later._replace(is_whole=False)
 
 
-def asked_anew_lines(later: SucceededLater) -> Iterator[str]:
-    """Yield a line for each failure that has later successes, and one for what was not looked at.
+def asked_anew_lines(later: NamedLater) -> Iterator[str]:
+    """Yield a line for each failure that has later requests, and one for what was not looked at.
 
     Pure.
     """
@@ -63,7 +63,7 @@ class ListHints:
 
     doubts: int | None = None
     unswept: UnsweptFound = NOTHING_UNSWEPT
-    later: SucceededLater = NOTHING_LATER
+    later: NamedLater = NOTHING_LATER
     unfinished: list[UnfinishedRedrive] = field(default_factory=list)
 
 

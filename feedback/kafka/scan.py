@@ -110,6 +110,17 @@ class KafkaScan:
         with administrator(self._settings, timeout_s=self._timeout_s) as admin:
             return why_unseen(admin, there, beside)
 
+    def ids_of(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of those topics that exist; see `topic_ids`.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer, or does not let us read a topic.
+        """
+        if not topics:
+            return {}
+        with administrator(self._settings, timeout_s=self._timeout_s) as admin:
+            return {one.name: one.topic_id for one in _there(admin, sorted(topics))}
+
     def spans(self, topics: Iterable[str], *, since_ms: int | None = None) -> OffsetSpans:
         """Return the spans to read now; a topic that does not exist has none.
 

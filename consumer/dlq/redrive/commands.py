@@ -35,7 +35,7 @@ from consumer.dlq.redrive.redrive_session import (
     resume,
 )
 from consumer.dlq.redrive.unjournaled import send_back
-from consumer.journal.redrive.later_successes import SucceededLater
+from consumer.journal.redrive.later_requests import NamedLater
 from feedback.console.commands import (
     JOURNALED,
     OF_A_GROUP,
@@ -184,7 +184,8 @@ def redrive(
         if found is not None and not has_some:
             return _said(settings, found, as_json=as_json, section=ways.section)
         if found is not None:
-            ways, within = ways_of(replace(plan, looked_at=found.looked_at)), found.seen
+            plan = replace(plan, looked_at=found.looked_at, topic_ids=found.topic_ids)
+            ways, within = ways_of(plan), found.seen
     with _pace(rate, "looking" if dry_run else "sending back") as pace:
         ending = ways.rehearse(pace=pace) if dry_run else ways.send(pace=pace, within=within)
     return _said(settings, ending, as_json=as_json, section=ways.section)
@@ -284,7 +285,7 @@ def _ask_of_the_rest(settings: Settings, redrive_id: str) -> None:
         require_yes("send the rest back all the same?")
 
 
-def _say_later(later: SucceededLater) -> None:
+def _say_later(later: NamedLater) -> None:
     for line in asked_anew_lines(later):
         click.echo(line, err=True)
 

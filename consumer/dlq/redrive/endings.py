@@ -18,12 +18,13 @@ from consumer.dlq.redrive.progress import (
     READ,
     SENT,
     left_in_words,
+    left_out_in_words,
     refusal_counts,
 )
 from consumer.dlq.redrive.redrive_session import STOPPED, RedriveEnding, redrives_of
 from consumer.dlq.redrive.unjournaled import GO_ON
 from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
-from consumer.journal.redrive.redrive_row import CANCELLED, RUNNING, Redrive
+from consumer.journal.redrive.redrive_row import CANCELLED, DONE, RUNNING, Redrive
 from consumer.journal.redrive.redrive_rule import Redrivable
 from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.console.commands import config_option, json_option, settings_of
@@ -32,6 +33,9 @@ from feedback.console.printable import printable
 from feedback.console.source import say_source
 from feedback.errors import ExitCode
 from feedback.settings.settings import Settings
+
+# Of one that is done, and has left out topics.
+INCOMPLETE = "incomplete"
 
 
 @click.command()
@@ -104,15 +108,17 @@ def unfinished_by_id(settings: Settings) -> Mapping[str, UnfinishedRedrive]:
 def print_ending(ending: RedriveEnding, *, as_json: bool) -> int:
     """Print the result of a redrive and return the command's exit code.
 
-    1 when a request that was named was not sent, when Kafka refused a record, or when another
-    redrive has sent a letter, too. A filter is expected to skip settled letters. 3 when Redis
-    refused the statuses. 5 when the redrive was cut off.
+    1 when a request that was named was not sent, when Kafka refused a record, when a topic was left
+    out, or when another redrive has sent a letter, too. A filter is expected to skip settled
+    letters. 3 when Redis refused the statuses. 5 when the redrive was cut off.
     """
     counts = ending.counts
     if as_json:
-        words: dict[str, Any] = {"redrive_id": ending.redrive_id or None, "state": ending.state}
+        state = _ended(ending.state, ending.left_out)
+        words: dict[str, Any] = {"redrive_id": ending.redrive_id or None, "state": state}
         words |= {name: counts.get(name, 0) for name in (READ, CHOSEN, SENT)}
         words |= {"refused": refusal_counts(counts), "untold": ending.untold}
+        words |= {"left_out": dict(ending.left_out)}
         if ending.replaced:
             words |= {"replaced_by": ending.replaced}
         if not ending.is_journaled:
@@ -131,7 +137,7 @@ def print_ending(ending: RedriveEnding, *, as_json: bool) -> int:
     if ending.refusal:
         return int(ExitCode.NOT_AVAILABLE)
     is_bad = any(what != SENT for what in ending.of_named.values()) or bool(
-        counts.get(Redrivable.NOT_TAKEN.value) or ending.twice_count
+        counts.get(Redrivable.NOT_TAKEN.value) or ending.twice_count or ending.left_out
     )
     return int(ExitCode.BAD_ANSWER if is_bad or ending.state == CANCELLED else ExitCode.FINE)
 
@@ -145,7 +151,8 @@ def _lines(ending: RedriveEnding) -> list[str]:
             lines.append("  it was stopped before the end: not all letters were counted")
     else:
         lines = [f"redrive {ending.redrive_id}: {sent:,} of {counted(chosen, 'letter')} sent back"]
-    for why, count in left_in_words(refusal_counts(counts), is_theirs=ending.is_theirs).items():
+    left = left_in_words(refusal_counts(counts), is_theirs=ending.is_theirs)
+    for why, count in (left | left_out_in_words(ending.left_out)).items():
         lines.append(f"  {count:,} left: {why}")
     lines += without_letter(ending.of_named)
     lines += _replaced_lines(ending) + later_lines(ending) + _twice_lines(ending)
@@ -157,6 +164,8 @@ def _lines(ending: RedriveEnding) -> list[str]:
     if ending.state in (STOPPED, CANCELLED) and not ending.is_trial:
         how = f"go on with: onceward-dlq redrive --resume {ending.redrive_id}"
         lines.append(f"{ending.state} before the end; {how if ending.is_journaled else GO_ON}")
+    elif ending.left_out and not ending.is_trial:
+        lines.append(f"{INCOMPLETE}: begin another one for the letters that are there now")
     return lines
 
 
@@ -209,6 +218,7 @@ def redrive_json(one: Redrive) -> dict[str, Any]:
         "plan": _plan_json(one.filter),
         **{name: one.all_counts.get(name, 0) for name in (READ, CHOSEN, SENT)},
         "refused": refusal_counts(one.all_counts),
+        "left_out": dict(one.left_out),
         "letters": sum(end - begin for begin, end in one.spans.values()),
     }
 
@@ -224,11 +234,19 @@ def _plan_json(text: str) -> dict[str, Any]:
 def redrive_line(one: Redrive) -> str:
     """Return a redrive on one line."""
     began = datetime.fromtimestamp(one.started_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    sent, left = one.all_counts.get(SENT, 0), sum(refusal_counts(one.all_counts).values())
-    line = f"{one.redrive_id}  {began}  {_state(one):9}  {sent:>9,} sent  {left:>7,} left  {one.by}"
+    sent, refused = one.all_counts.get(SENT, 0), sum(refusal_counts(one.all_counts).values())
+    left = refused + sum(one.left_out.values())
+    line = (
+        f"{one.redrive_id}  {began}  {_state(one):10}  {sent:>9,} sent  {left:>7,} left  {one.by}"
+    )
     return printable(line if one.reason is None else f"{line}: {one.reason}")
 
 
 def _state(one: Redrive) -> str:
     """Return the state; a running redrive whose process has ended is `stopped`."""
-    return STOPPED if one.state == RUNNING and one.owner is None else one.state
+    is_stopped = one.state == RUNNING and one.owner is None
+    return STOPPED if is_stopped else _ended(one.state, one.left_out)
+
+
+def _ended(state: str, left_out: Mapping[str, int]) -> str:
+    return INCOMPLETE if state == DONE and left_out else state

@@ -15,6 +15,7 @@ transaction.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -55,7 +56,7 @@ from consumer.journal.redrive.reopening import TO_SEND, RedriveVerdict
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.outgoing import RecordRefused
-from feedback.kafka.scan import OffsetSpan, resumed
+from feedback.kafka.scan import OffsetSpan, OffsetSpans, resumed
 
 # While nothing is reopened, the progress is saved so often: it also proves that the process lives.
 SAVE_S = 1.0
@@ -88,6 +89,37 @@ class RedrivePace:
     stopping: threading.Event = field(default_factory=threading.Event)
     on_progress: Advance = lambda read, total: None
     on_begun: Callable[[str], None] = lambda redrive_id: None
+
+
+class SpansLeft(NamedTuple):
+    """The spans that a redrive still has to read.
+
+    Args:
+        spans: empty where a topic was deleted and made anew.
+        left_out: of such topics, how many offsets of each are left out by that.
+    """
+
+    spans: OffsetSpans
+    left_out: dict[str, int]
+
+
+def spans_left(spans: OffsetSpans, plan: RedrivePlan, letters: LetterReader) -> SpansLeft:
+    """Return spans without those of topics that were made anew since their letters were chosen."""
+    anew = plan.made_anew(letters.ids_of(plan.topic_ids.keys() & {name for name, _ in spans}))
+    left_out: Counter[str] = Counter()
+    for (topic, _), span in spans.items():
+        left_out[topic] += span.end - span.begin if topic in anew else 0
+    left = {
+        place: span._replace(begin=span.end) if place[0] in anew else span
+        for place, span in spans.items()
+    }
+    return SpansLeft(left, dict(+left_out))
+
+
+def rest_of(stands: Redrive, plan: RedrivePlan, letters: LetterReader) -> SpansLeft:
+    """Return the spans from the positions of a redrive on."""
+    spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
+    return spans_left(resumed(spans, stands.positions), plan, letters)
 
 
 class RedriveLoop:
@@ -125,8 +157,10 @@ class RedriveLoop:
         if stands.unconfirmed:
             sent = connections.sent_scan.sent(stands.redrive_id, stands.marks)
             self.progress = RedriveProgress(stands, sent, self._answers)
-        spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
-        left = resumed(spans, stands.positions)
+        left, left_out = rest_of(stands, self._plan, connections.letters)
+        if left_out:
+            begins = {place: span.begin for place, span in left.items()}
+            self.progress.leave_out(left_out, begins)
         with (
             ThreadPoolExecutor(1, thread_name_prefix="sender") as pool,
             closing(prefetched(connections.letters.pages(left))) as pages,

@@ -91,6 +91,7 @@ class RedriveProgress:
     Attributes:
         sent: requests that an earlier process has sent, and whose letters were not read again yet.
         owed: requests that an earlier process has reopened and not sent.
+        left_out: of topics that were made anew, how many offsets of each are not read.
     """
 
     def __init__(self, stands: Redrive, sent: Collection[str], answers: NamedResults) -> None:
@@ -99,6 +100,7 @@ class RedriveProgress:
         self._inherited_marks = dict(stands.marks)
         self.sent = self._inherited & set(sent)
         self.owed = self._inherited - self.sent
+        self.left_out = Counter(stands.left_out)
         self._positions: Mapping[Partition, int] = stands.positions
         self._done = Counter(stands.counts)
         self._published: list[Published] = []
@@ -112,6 +114,11 @@ class RedriveProgress:
     @property
     def _under_way(self) -> Counter[str]:
         return sum((one.counts for one in self._pages), Counter())
+
+    def leave_out(self, topics: Mapping[str, int], positions: Mapping[Partition, int]) -> None:
+        """Note offsets that are not read, by their topics, and the positions behind them."""
+        self.left_out.update(topics)
+        self._positions = positions
 
     def begin(self, positions: Mapping[Partition, int], *, read: int, total: int) -> PageUnderWay:
         """Return a new page, behind the others."""
@@ -145,6 +152,7 @@ class RedriveProgress:
             named=self.answers.found,
             published=tuple(self._published),
             under_way=dict(self._under_way),
+            left_out=dict(self.left_out),
         )
 
     def saved(self, so_far: SavedProgress) -> None:
@@ -178,6 +186,14 @@ def left_in_words(left: Mapping[str, int], *, is_theirs: bool) -> dict[str, int]
     """
     words = {**IN_WORDS, **_THEIRS_IN_WORDS} if is_theirs else IN_WORDS
     return {words[Redrivable(name)]: count for name, count in left.items()}
+
+
+def left_out_in_words(left_out: Mapping[str, int]) -> dict[str, int]:
+    """Return why offsets were not read, in words; see `RedriveProgress`."""
+    return {
+        f"{topic} was deleted and made anew, and has other letters there now": count
+        for topic, count in left_out.items()
+    }
 
 
 def refusal_counts(counts: Mapping[str, int]) -> dict[str, int]:

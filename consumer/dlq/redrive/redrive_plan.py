@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,8 @@ class RedrivePlan:
         setting: a value to replace, or a whole new one, which makes each letter a new request.
         looked_at: the moment before the letters were counted that a person has confirmed, by the
             journal's clock; None where nobody was asked, or it does not matter.
+        topic_ids: of the dead letter topics when their letters were counted, or the redrive was
+            begun. Where none is known, nobody sees that a topic was made anew.
     """
 
     filter: LetterFilter
@@ -43,6 +45,7 @@ class RedrivePlan:
     sends_again: bool = False
     setting: FieldValue | WholeValue | None = None
     looked_at: int | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def valid_ms(self) -> int:
@@ -68,6 +71,15 @@ class RedrivePlan:
             replaces=self.setting is not None,
             began_at=self.looked_at if is_asked else began_at,
         )
+
+    def made_anew(self, ids: Mapping[str, str]) -> frozenset[str]:
+        """Return the topics that were deleted and made anew: their offsets are other letters now.
+
+        Args:
+            ids: of topics as they are now; an empty one is not known.
+        """
+        known = {name: one for name, one in ids.items() if one and self.topic_ids.get(name)}
+        return frozenset(name for name, one in known.items() if one != self.topic_ids[name])
 
     def set_anew(self, letter: Letter) -> bytes | None:
         """Return the value of a letter's replacement; None where nothing is replaced.
@@ -108,6 +120,7 @@ class RedrivePlan:
                 "setting": None if self.setting is None else self.setting.to_json(),
             }
             | ({} if self.looked_at is None else {"looked_at": self.looked_at})
+            | ({"topic_ids": dict(self.topic_ids)} if self.topic_ids else {})
         )
 
     @classmethod

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_reader import journaled_letters
 from consumer.dlq.list_hints import MOST_ASKED, asked_anew
 from consumer.dlq.redrive.batch_sender import opened_statuses
-from consumer.dlq.redrive.loop import RedriveConnections, RedriveLoop, RedrivePace
+from consumer.dlq.redrive.loop import (
+    RedriveConnections,
+    RedriveLoop,
+    RedrivePace,
+    rest_of,
+    spans_left,
+)
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of, mark_of
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.risks import RedriveRisks
 from consumer.dlq.unfinished import is_at_work, new_owner
 from consumer.journal.errors import JournalMoved
-from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.later_requests import NOTHING_LATER, NamedLater
 from consumer.journal.redrive.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
 from consumer.journal.redrive.redrive_work import RedriveWork
 from consumer.journal.redrive.reopening import TO_SEND
 from feedback.errors import ExitCode, NotAvailable, OncewardError
-from feedback.kafka.scan import KafkaScan, OffsetSpan, OffsetSpans, resumed
+from feedback.kafka.scan import KafkaScan, OffsetSpans
 from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import new_request_id
 from feedback.settings.settings import Settings
@@ -55,13 +61,15 @@ class RedriveEnding:
         replaced: the new ids by the old ones, where letters became new requests; not all of very
             many.
         twice: ids of letters that another redrive has sent too, meanwhile; not all of very many.
-        later: the successes after the letters that would be sent; None where they were sent.
+        later: the requests after the letters that would be sent; None where they were sent.
         seen: of a trial: the spans of the letters that were looked at.
         first: of a trial: the first letters that would be sent.
         marks: of a trial: the sum of `mark_of` of all of them.
         risks: of a trial: those of them that may run twice.
         looked_at: of a trial of `--again`: the moment before it; see `RedrivePlan`.
         is_theirs: whether the letters lie in topics that were named, as of other systems.
+        topic_ids: of a trial: those of the topics of `seen`; see `RedrivePlan`.
+        left_out: of topics that were deleted and made anew: how many offsets were not read.
     """
 
     redrive_id: str
@@ -72,7 +80,7 @@ class RedriveEnding:
     refusal: str = ""
     is_journaled: bool = True
     replaced: dict[str, str] = field(default_factory=dict)
-    later: SucceededLater | None = None
+    later: NamedLater | None = None
     twice: list[str] = field(default_factory=list)
     twice_count: int = 0
     seen: OffsetSpans | None = None
@@ -81,6 +89,8 @@ class RedriveEnding:
     risks: RedriveRisks = field(default_factory=RedriveRisks)
     looked_at: int | None = None
     is_theirs: bool = False
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_trial(self) -> bool:
@@ -107,9 +117,10 @@ def begin(
         SettingsError: the settings are wrong.
     """
     with redrive_connections(settings, plan) as connections:
-        spans = (
-            connections.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
-        )
+        letters, spans = connections.letters, within
+        if spans is None:
+            spans = letters.spans(since_ms=plan.filter.since_ms)
+            plan = replace(plan, topic_ids=letters.topic_ids)
         redrive_id = new_request_id()
         connections.work.begin(
             redrive_id,
@@ -152,7 +163,12 @@ def resume(
         if stands.state == DONE:
             answers = NamedResults(plan.filter.ids, stands.named)
             return RedriveEnding(
-                redrive_id, DONE, stands.counts, answers.of_named, is_theirs=bool(plan.dlqs)
+                redrive_id,
+                DONE,
+                stands.counts,
+                answers.of_named,
+                is_theirs=bool(plan.dlqs),
+                left_out=stands.left_out,
             )
         reason = stands.reason if because is None else because
         return _run(stands._replace(by=by, reason=reason), connections, pace)
@@ -163,8 +179,8 @@ def stand_of(one: Redrive) -> str:
     return f"{one.state} {one.updated_at}"
 
 
-def asked_anew_since(settings: Settings, redrive_id: str) -> SucceededLater:
-    """Look for later successes of the keys of the letters that a resume would send now.
+def asked_anew_since(settings: Settings, redrive_id: str) -> NamedLater:
+    """Look for later requests of the keys of the letters that a resume would send now.
 
     It may be days since somebody was asked. Nothing is changed.
 
@@ -186,8 +202,7 @@ def _left_to_send(
     taken = frozenset(stands.unconfirmed)
     sent = connections.sent_scan.sent(stands.redrive_id, stands.marks) if taken else set()
     wish = plan.wish(stands.redrive_id, taken - sent, began_at=stands.started_at)
-    spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
-    for page in connections.letters.pages(resumed(spans, stands.positions)):
+    for page in connections.letters.pages(rest_of(stands, plan, connections.letters).spans):
         chosen = [one for one in page.letters if plan.filter.takes(one)]
         judged = connections.work.judge([candidate_of(one) for one in chosen], wish)
         for one, found in zip(chosen, judged, strict=True):
@@ -198,7 +213,7 @@ def _left_to_send(
 def rehearse(
     settings: Settings, plan: RedrivePlan, *, pace: RedrivePace, within: OffsetSpans | None = None
 ) -> RedriveEnding:
-    """Count the letters that a redrive would send now, and look for later successes of their keys.
+    """Count the letters that a redrive would send now, and look for later requests of their keys.
 
     Nothing is changed.
 
@@ -214,10 +229,11 @@ def rehearse(
     is_cut, marks, risks = False, 0, RedriveRisks()
     with redrive_connections(settings, plan) as connections:
         looked_at = connections.work.moment() if plan.sends_again else None
-        spans = (
-            connections.letters.spans(since_ms=plan.filter.since_ms) if within is None else within
-        )
-        for page in connections.letters.pages(spans):
+        letters = connections.letters
+        spans = letters.spans(since_ms=plan.filter.since_ms) if within is None else within
+        left, left_out = spans_left(spans, plan, letters)
+        topic_ids = letters.topic_ids if within is None else plan.topic_ids
+        for page in letters.pages(left):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
             all_letters.add(READ, len(page.letters))
             all_letters.add(CHOSEN, len(chosen))
@@ -250,6 +266,8 @@ def rehearse(
         risks=risks,
         looked_at=looked_at,
         is_theirs=bool(plan.dlqs),
+        topic_ids=topic_ids,
+        left_out=left_out,
     )
 
 
@@ -301,6 +319,7 @@ def _run(stands: Redrive, connections: RedriveConnections, pace: RedrivePace) ->
         connections.statuses.refusal,
         replaced=redriving.replaced,
         is_theirs=bool(RedrivePlan.from_json(stands.filter).dlqs),
+        left_out=dict(progress.left_out),
     )
 
 

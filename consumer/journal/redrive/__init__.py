@@ -5,5 +5,5 @@
   was taken and perhaps not sent.
 - `resolving`: a person's decision about one request.
 - `other_system`: a failure in another system of a record that has a row here, pure.
-- `later_successes`: requests of a failure's key that have succeeded after it.
+- `later_requests`: the requests of its key after a failure, by how they stand.
 """

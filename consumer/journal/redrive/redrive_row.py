@@ -44,6 +44,7 @@ class Redrive(NamedTuple):
         named: the results of requests that were asked for by their id, and met so far.
         under_way: the counts behind the positions, as they were last saved: for a person, since who
             resumes it reads these letters again.
+        left_out: of topics that were deleted and made anew: how many offsets of each were not read.
     """
 
     redrive_id: str
@@ -62,6 +63,7 @@ class Redrive(NamedTuple):
     silent_ms: int
     named: Mapping[str, str] = MappingProxyType({})
     under_way: Mapping[str, int] = MappingProxyType({})
+    left_out: Mapping[str, int] = MappingProxyType({})
 
     @property
     def all_counts(self) -> dict[str, int]:
@@ -69,9 +71,9 @@ class Redrive(NamedTuple):
         return dict(Counter(self.counts) + Counter(self.under_way))
 
 
-# `named` and `under_way` lie among the counts.
+# `named`, `under_way` and `left_out` lie among the counts.
 _COLUMNS = Redrive._fields[: Redrive._fields.index("silent_ms")]
-_NAMED, _UNDER_WAY = "requests", "under_way"
+_NAMED, _UNDER_WAY, _LEFT_OUT = "requests", "under_way", "left_out"
 
 
 class SavedProgress(NamedTuple):
@@ -89,9 +91,14 @@ class SavedProgress(NamedTuple):
     named: Mapping[str, str] = MappingProxyType({})
     published: Sequence[Published] = ()
     under_way: Mapping[str, int] = MappingProxyType({})
+    left_out: Mapping[str, int] = MappingProxyType({})
 
     def values(self) -> dict[str, str]:
-        further = {_NAMED: dict(self.named), _UNDER_WAY: dict(self.under_way)}
+        further = {
+            _NAMED: dict(self.named),
+            _UNDER_WAY: dict(self.under_way),
+            _LEFT_OUT: dict(self.left_out),
+        }
         counts = {**self.counts, **{name: what for name, what in further.items() if what}}
         return {
             "positions": _encode_offsets(self.positions),
@@ -126,6 +133,7 @@ def decode_redrive(answer: Answer[Any]) -> Redrive:
         unconfirmed=json.loads(answer.unconfirmed),
         named=counts.pop(_NAMED, {}),
         under_way=counts.pop(_UNDER_WAY, {}),
+        left_out=counts.pop(_LEFT_OUT, {}),
         counts=counts,
     )
 

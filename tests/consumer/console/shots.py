@@ -66,11 +66,11 @@ def main() -> None:
         doubt = scene.planted.request_id(scene.planted.rows)
         for name, path in {
             "now": "/",
-            "doubt": f"/requests/{doubt}#resolve",
+            "doubt": f"/request?id={doubt}#resolve",
             "letters": "/letters?reason=BANK",
             "redrive-preview": "/choose/redrive?reason=BANK",
             "requests": "/requests?topic=refunds&state=FAILED",
-            "request": f"/requests/{scene.planted.failed(0)}?letters=yes",
+            "request": f"/request?id={scene.planted.failed(0)}&letters=yes",
         }.items():
             _take(olga, name, path)
         use_scheme(olga.browser, "dark")
@@ -88,7 +88,7 @@ def main() -> None:
 
 def _edit(person: OnCall, letter: str) -> None:
     """Take the picture of a value that is edited."""
-    person.opens(f"/requests/{letter}")
+    person.opens(f"/request?id={letter}")
     person.clicks_on("Edit its value")
     person.reads("See what would be sent")
     value = person.browser.find_element(By.NAME, "value")

@@ -12,7 +12,7 @@ from sqlalchemy import NullPool, create_engine, update
 from consumer.console.paths import request_address
 from consumer.journal.tables import request
 from tests.consumer.console.conftest import Open, PlantLetters
-from tests.consumer.console.people import Browser, logged_in
+from tests.consumer.console.people import PASSWORD, Browser, browsing, logged_in
 from tests.consumer.dlq.redrive.planted import Planted
 
 OTHER = "request-00000000"
@@ -35,8 +35,8 @@ def test_an_address_keeps_its_id(request_id: str) -> None:
         address = shortened(request_address(request_id, query))
         path, _, asked = address.partition("?")
         fields = parse_qs(asked)
-        found = fields.pop("id", [path.removeprefix("/requests/")])
-        assert found == [request_id] and ("letters" in fields) == bool(query)
+        assert (path, fields.pop("id")) == ("/request", [request_id])
+        assert ("letters" in fields) == bool(query)
 
 
 @pytest.fixture
@@ -72,6 +72,35 @@ def test_each_link_of_the_doubts_leads_to_the_request_that_it_names(
         assert TITLE.findall(olga.http.get(shortened(unescape(looked[1]))).text) == [name]
     ends_doubt(olga, ODD[0])
     assert [one["request_id"] for one in odd.actions()] == [ODD[0]]
+
+
+@pytest.mark.usefixtures("no_given_servers")
+def test_an_act_on_a_typed_id_is_none_on_another_request(
+    odd: Planted, opened: Open, people: ExitStack
+) -> None:
+    (olga,) = people.enter_context(logged_in(opened(odd.settings), "olga"))
+    for typed, arrived in ((ODD[0], OTHER), (f"x/..%2F{OTHER}", ODD[0])):
+        # As a browser asks for it. What has arrived is named, and nothing acts on it here.
+        found = olga.http.get(posixpath.normpath(f"/requests/{typed}"))
+        assert found.status_code == 303
+        listed = olga.http.get(found.headers["location"]).text
+        assert f'href="{request_address(arrived)}">{arrived}<' in listed and "/act/" not in listed
+    form = olga.form("resolve", f"/request?id={ODD[0]}")
+    assert form["request_id"] == ODD[0]
+
+
+@pytest.mark.usefixtures("no_given_servers")
+def test_a_login_leads_to_the_address_that_was_asked_for(
+    odd: Planted, opened: Open, people: ExitStack
+) -> None:
+    olga = people.enter_context(browsing(opened(odd.settings)))
+    for where in (f"/requests/x/..%2F{OTHER}", request_address(ODD[0]), f"/request?id={ODD[0]}"):
+        asked = olga.http.get(where).headers["location"]
+        (back,) = parse_qs(asked.partition("?")[2])["next"]
+        given = {"name": "olga", "password": PASSWORD, "next": back}
+        done = olga.send("/login", page=asked, **given)
+        assert done.headers["location"] == where
+        olga.http.cookies.clear()
 
 
 def ends_doubt(olga: Browser, name: str) -> None:

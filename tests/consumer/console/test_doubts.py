@@ -24,10 +24,10 @@ def test_of_two_who_end_a_doubt_one_does_and_the_other_is_told(
     stage.final(doubtful)
     settings = with_people(load(stage.config()), tmp_path)
     vera, olga, otto = people.enter_context(logged_in(opened(settings), "vera", "olga", "otto"))
-    page = f"/requests/{doubtful}"
+    page = f"/request?id={doubtful}"
     assert "End the doubt" not in text_of(vera.http.get(page))
     assert "End the doubt" not in text_of(vera.http.get("/doubts"))
-    assert f"/requests/{doubtful}#resolve" in text_of(olga.http.get("/doubts"))
+    assert f"/request?id={doubtful}#resolve" in text_of(olga.http.get("/doubts"))
 
     (run,) = re.findall(r'name="generation" value="([0-9]+)"', olga.http.get(page).text)
     form = {"request_id": doubtful, "happened": "no", "because": HOSTILE, "last": doubtful[-4:]}

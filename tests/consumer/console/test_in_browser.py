@@ -137,8 +137,14 @@ def pages_of(trouble: Trouble) -> tuple[str, ...]:
     """Return the addresses of all pages."""
     letter = trouble.failed[0]
     return (
-        *("", "workers", "requests", f"requests?id={letter[:8]}", f"requests/{letter}?letters=yes"),
-        *(f"requests/{trouble.doubt}", "doubts", "letters", "letters?reason=HANDLER_ERROR"),
+        *(
+            "",
+            "workers",
+            "requests",
+            f"requests?id={letter[:8]}",
+            f"request?id={letter}&letters=yes",
+        ),
+        *(f"request?id={trouble.doubt}", "doubts", "letters", "letters?reason=HANDLER_ERROR"),
         *("letters?since=1h", "letters?since=soon", "letters?until=1h"),
         *(f"choose/{act}?reason=HANDLER_ERROR" for act in ("redrive", "discard")),
         *("redrives", "topics", "actions", "audit", "nowhere"),
@@ -175,7 +181,7 @@ def test_a_redrive_of_one_cause_and_the_end_of_a_doubt_take_five_clicks_each(
 def test_a_value_is_edited_in_a_browser_and_nothing_else_of_it_changes(trouble: Trouble) -> None:
     letter = trouble.failed[0]
     with on_call(trouble.address, "petra") as petra:
-        petra.opens(f"/requests/{letter}")
+        petra.opens(f"/request?id={letter}")
         petra.clicks_on("Edit its value")
         petra.reads("See what would be sent")
         found = {"edit": violations(petra.browser)}

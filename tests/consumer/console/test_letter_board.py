@@ -11,7 +11,7 @@ from consumer.console.letter_board import LetterBoard, OpenLetters, _Refresh
 from consumer.console.letter_choice import EVERYTHING, LetterChoice
 from consumer.console.letter_index import LetterIndex, LetterView
 from consumer.dlq.dates import DateRange
-from consumer.journal.redrive.later_successes import NOTHING_LATER, SucceededLater
+from consumer.journal.redrive.later_requests import NOTHING_LATER, NamedLater
 from feedback.clock import monotonic_s
 from feedback.settings.settings import Settings, load
 from tests.consumer.features.dead_letters.conftest import MakeBox
@@ -145,7 +145,7 @@ def test_what_a_page_shows_is_looked_up_where_a_person_opens_it_and_letters_have
     board = LetterBoard(load(box.stage.config()))
     asked: list[list[str]] = []
 
-    def noted(settings: Settings, ids: Iterable[str]) -> SucceededLater:
+    def noted(settings: Settings, ids: Iterable[str]) -> NamedLater:
         asked.append([*ids])
         return NOTHING_LATER
 

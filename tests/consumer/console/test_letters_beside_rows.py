@@ -93,7 +93,7 @@ def test_it_is_open_on_the_console_until_a_person_discards_it(
     assert "1 dead letter needs a decision" in now and "All is well" not in now
     assert f'href="/letters?dlq={beside.dlq}"' in now
 
-    where = f"/requests/{beside.theirs}?dlq={beside.dlq}"
+    where = f"/request?id={beside.theirs}&dlq={beside.dlq}"
     page = text_of(olga.http.get(where))
     assert "unknown (this group: SUCCEEDED)" in page and "Undo the discard" not in page
     before = beside.rows()
@@ -127,7 +127,7 @@ def test_it_is_open_on_the_console_until_a_person_discards_it(
 def test_where_this_group_has_failed_too_that_is_decided_first(
     beside: Beside, olga: Browser
 ) -> None:
-    theirs, ours = f"/requests/{OURS}?dlq={beside.dlq}", f"/requests/{OURS}"
+    theirs, ours = f"/request?id={OURS}&dlq={beside.dlq}", f"/request?id={OURS}"
     page = text_of(olga.http.get(theirs))
     assert "unknown (this group: FAILED)" in page
     left = text_of(olga.http.get(f"/choose/discard?id={OURS}&dlq={beside.dlq}"))

@@ -63,7 +63,7 @@ class Case:
     def ids(self, browser: Browser) -> list[str]:
         """Return the ids of the letters, as the page lists them."""
         page = seen(browser, dlq=self.dlq)
-        return sorted(set(re.findall(r'<a class="id" href="/requests/([^"?]+)', page)))
+        return sorted(set(re.findall(r'<a class="id" href="/request\?id=([^"&]+)', page)))
 
 
 @pytest.fixture(params=SYSTEMS)
@@ -178,7 +178,7 @@ def test_one_is_looked_at_discarded_and_opened_again(spring: Case) -> None:
     olga, paul, vera = (spring.browser(name) for name in ("olga", "paul", "vera"))
     planted = spring.planted
     name = spring.ids(olga)[0]
-    where = f"/requests/{name}?dlq={spring.dlq}"
+    where = f"/request?id={name}&dlq={spring.dlq}"
     page = text_of(vera.http.get(where))
     assert "Written by" in page and "spring, of billing" in page and VALUE.decode() not in page
     assert f"onceward-dlq redrive --dlq {spring.dlq} --unknown" in page
@@ -256,7 +256,7 @@ def test_a_topic_that_the_settings_do_not_name_is_not_read(spring: Case) -> None
     petra = spring.browser("petra")
     name = spring.ids(petra)[0]
     for topic in (spring.planted.topic, HOSTILE, f"{spring.dlq} "):
-        for path in ("/letters", "/choose/redrive", "/choose/discard", f"/requests/{name}"):
+        for path in ("/letters", "/choose/redrive", "/choose/discard", f"/request?id={name}"):
             answer = petra.http.get(path, params={"dlq": topic, "unknown": "yes", "all": "yes"})
             assert answer.status_code == 404 and "does not name" in text_of(answer), path
         for act in ("look", "edit", "compare", "undo_discard"):

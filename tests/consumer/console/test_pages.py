@@ -114,11 +114,11 @@ def test_what_needs_a_person_is_named_and_each_request_has_its_page(
     assert failed not in none and "0 dead letters" in none
     doubts = text_of(console.get("/doubts"))
     assert f"onceward-dlq resolve --failed --run 1 --because '' {doubtful}" in doubts
-    assert "BankDown" in text_of(console.get(f"/requests/{failed}"))
-    page = text_of(console.get(f"/requests/{failed}?letters=yes"))
+    assert "BankDown" in text_of(console.get(f"/request?id={failed}"))
+    page = text_of(console.get(f"/request?id={failed}&letters=yes"))
     assert "Dead letter of" in page and f"onceward-dlq redrive {failed}" in page
     assert '"n"' not in page  # the value
-    assert "SUCCEEDED" in text_of(console.get(f"/requests/{good}"))
+    assert "SUCCEEDED" in text_of(console.get(f"/request?id={good}"))
     assert "2 ran twice" in text_of(console.get("/audit"))
     report = console.get(f"/audit/{_today()}")
     assert "the day" in report.text
@@ -128,7 +128,7 @@ def test_what_needs_a_person_is_named_and_each_request_has_its_page(
     topics = text_of(console.get("/topics"))
     assert TIMED.search(topics) and "a person ends doubts" in topics
     assert stage.topics["work"] in text_of(console.get("/topics"))
-    for path in ("/nowhere", "/requests/none-such", "/audit/../../etc", "/requests/%0a"):
+    for path in ("/nowhere", "/request?id=none-such", "/audit/../../etc", "/request?id=%0a"):
         assert console.get(path).status_code == 404, path
 
     for query, found in (
@@ -166,7 +166,7 @@ def test_a_server_that_is_away_is_named_and_the_rest_is_shown(
     eventually(lambda: str(port) in text_of(console.get("/")), timeout_s=60)
     now = console.get("/")
     assert now.status_code == 200 and "Not all is known" in text_of(now)
-    page = console.get(f"/requests/{done}")
+    page = console.get(f"/request?id={done}")
     if away == "journal":
         assert page.status_code == 503 and str(port) in text_of(page)
     else:

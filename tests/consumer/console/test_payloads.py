@@ -38,11 +38,11 @@ def test_a_payload_is_shown_to_its_readers_alone_and_each_look_is_recorded(
     box.closed(sent)
     settings = with_people(load(stage.config()), tmp_path)
     vera, olga, paul = people.enter_context(logged_in(opened(settings), "vera", "olga", "paul"))
-    page = f"/requests/{sent[0]}"
+    page = f"/request?id={sent[0]}"
     for one in (vera, olga):
         assert 'action="/act/look"' not in one.http.get(page).text
         assert one.send("/act/look", page=page, request_id=sent[0]).status_code == 403
-    assert CARD not in paul.http.get(f"{page}?letters=yes").text
+    assert CARD not in paul.http.get(f"{page}&letters=yes").text
     with Lookup.from_settings(settings) as lookup:
         assert lookup.actions(sent) == {}
 

@@ -130,7 +130,7 @@ def test_what_was_seen_is_sent_back_or_nothing(planted: Planted, olga: Browser) 
     more(planted, LETTERS)
     one = previewed(olga.http.get("/choose/discard?id=request-00000003").text)
     done = olga.send("/act/discard", page=where, preview=one, because="refunded")
-    assert done.headers["location"] == "/requests/request-00000003"
+    assert done.headers["location"] == "/request?id=request-00000003"
 
     answer = olga.send("/act/redrive", page=where, preview=seen, because=BECAUSE)
     assert answer.status_code == 409 and f"{LETTERS} then, {LETTERS - 1} now" in answer.text
@@ -149,7 +149,7 @@ def test_what_was_seen_is_sent_back_or_nothing(planted: Planted, olga: Browser) 
     assert redrive_id in olga.http.get("/redrives").text
 
     # The discard is taken back, once.
-    where = "/requests/request-00000003"
+    where = "/request?id=request-00000003"
     undo = olga.form("undo_discard", where) | {"because": "not refunded"}
     assert "Undo the discard" in olga.http.get(where).text
     assert [olga.send("/act/undo_discard", **undo).status_code for _ in range(2)] == [303, 409]
@@ -183,7 +183,7 @@ def test_as_many_failures_are_not_the_ones_that_were_seen(
     assert discards(one) == 303
     where = "/choose/redrive?reason=BANK_CLOSED"
     seen = previewed(olga.http.get(where).text)
-    undo = olga.form("undo_discard", f"/requests/{one}")
+    undo = olga.form("undo_discard", f"/request?id={one}")
     assert olga.send("/act/undo_discard", **undo, because="x").status_code == 303
     assert discards(other) == 303
     assert olga.send("/act/redrive", page=where, preview=seen, because="x").status_code == 409
@@ -228,9 +228,9 @@ def test_a_page_held_open_undoes_no_discard_that_its_person_has_not_seen(
         return person.send("/act/undo_discard", **form, because="no test")
 
     discards(olga, "a test")
-    held = olga.form("undo_discard", f"/requests/{one}")
-    assert "olga has discarded it at 20" in olga.http.get(f"/requests/{one}").text
-    assert undoes(otto, otto.form("undo_discard", f"/requests/{one}")).status_code == 303
+    held = olga.form("undo_discard", f"/request?id={one}")
+    assert "olga has discarded it at 20" in olga.http.get(f"/request?id={one}").text
+    assert undoes(otto, otto.form("undo_discard", f"/request?id={one}")).status_code == 303
     discards(otto, "refunded by hand")
     before = len(planted.actions())
     late = undoes(olga, held)
@@ -242,8 +242,8 @@ def test_a_page_held_open_undoes_no_discard_that_its_person_has_not_seen(
         old.status_code == 400 and "load it again" in old.text and "of your login" not in old.text
     )
     assert len(planted.actions()) == before
-    assert "otto has discarded it at 20" in olga.http.get(f"/requests/{one}").text
-    assert undoes(olga, olga.form("undo_discard", f"/requests/{one}")).status_code == 303
+    assert "otto has discarded it at 20" in olga.http.get(f"/request?id={one}").text
+    assert undoes(olga, olga.form("undo_discard", f"/request?id={one}")).status_code == 303
 
 
 @pytest.mark.parametrize("kind", [REDRIVE, DISCARD])
@@ -344,6 +344,30 @@ def test_who_goes_on_is_asked_about_what_succeeded_since_the_page(
     assert redrive_of(olga.send("/act/resume_redrive", **form, all_the_same=warned)) == redrive_id
     eventually(lambda: planted.redrive().state == DONE, timeout_s=60)
     assert planted.sent(redrive_id)[min(left)] == 1
+
+
+def test_letters_of_a_topic_that_was_made_anew_are_left_and_named(
+    planted: Planted, olga: Browser
+) -> None:
+    where = "/choose/redrive?all=yes"
+    form = {"preview": previewed(olga.http.get(where).text), "because": BECAUSE}
+    redrive_id = redrive_of(olga.send("/act/redrive", page=where, **form, rate="0.1"))
+    page, why = f"/redrives/{redrive_id}", f"{planted.box} was deleted and made anew"
+    pause = olga.form("pause_redrive", page) | {"because": "the bank asks for a pause"}
+    assert olga.send("/act/pause_redrive", page=page, **pause).status_code == 303
+    ended(planted, redrive_id)
+    before = planted.sent(redrive_id)
+    planted.box_made_anew()
+    # Nor is the preview one of what lies there now.
+    late = olga.send("/act/redrive", page=where, **form)
+    assert late.status_code == 409 and f"{LETTERS} then, 0 now" in late.text and why in late.text
+    go_on = olga.form("resume_redrive", f"{page}?go-on=yes") | {"because": "go on"}
+    assert redrive_of(olga.send("/act/resume_redrive", page=page, **go_on)) == redrive_id
+    ended(planted, redrive_id)
+    shown = olga.http.get(page).text
+    assert why in shown and ">incomplete<" in shown and ">done<" not in shown
+    assert ">incomplete<" in olga.http.get("/redrives").text
+    assert planted.sent(redrive_id) == before
 
 
 def test_a_redrive_is_paused_gone_on_with_and_cancelled(planted: Planted, olga: Browser) -> None:
@@ -480,6 +504,6 @@ def test_a_viewer_sees_redrives_and_no_button(
     ended(planted, redrive_id)
     one = f"/redrives/{redrive_id}"
     assert vera.http.get(f"{one}?go-on=yes").status_code == 403
-    for page in ("/redrives", one, "/requests/request-00000001"):
+    for page in ("/redrives", one, "/request?id=request-00000001"):
         assert 'action="/act/' not in vera.http.get(page).text
         assert "/choose/" not in vera.http.get(page).text

@@ -38,7 +38,7 @@ def test_one_of_two_acts_the_other_is_told_and_the_dead_worker_is_seen(
     with on_call(address, "olga") as olga, on_call(address, "otto") as otto:
         # Both look at the same, and decide otherwise.
         for one, happened in ((olga, "yes"), (otto, "no")):
-            one.opens(f"/requests/{doubt}")
+            one.opens(f"/request?id={doubt}")
             _fills_in(one, doubt, happened)
         worker.kill()
         olga.clicks_on("End the doubt")

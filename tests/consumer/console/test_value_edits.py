@@ -83,7 +83,7 @@ def compared(browser: Browser, request_id: str = OLD) -> httpx.Response:
 
 
 def test_what_was_edited_is_sent_as_a_new_request(planted: Planted, petra: Browser) -> None:
-    assert "Edit its value" in petra.http.get(f"/requests/{OLD}").text
+    assert "Edit its value" in petra.http.get(f"/request?id={OLD}").text
     page = sends(petra, "edit", OLD)
     assert shown(page) == json.dumps({"number": 2, "filling": "x" * 1024}, indent=2)
     assert kinds(planted) == [ActionKind.LOOK]
@@ -113,7 +113,7 @@ def test_what_was_edited_is_sent_as_a_new_request(planted: Planted, petra: Brows
     page = petra.http.get(f"/redrives/{redrive_id}")
     key = idempotency_key(planted.settings.kafka.group, new, 0)
     assert new in text_of(page) and key in text_of(page) and "filling" not in page.text
-    assert f"replaced by {new}" in text_of(petra.http.get(f"/requests/{OLD}"))
+    assert f"replaced by {new}" in text_of(petra.http.get(f"/request?id={OLD}"))
     # A second click sends nothing.
     again = petra.send("/act/replace", **form)
     assert again.status_code == 409 and "1 then, 0 now" in again.text
@@ -145,7 +145,7 @@ def test_the_new_request_runs_and_the_old_one_does_not(
     assert new in text_of(petra.http.get(where))
     assert stage.final(new).state is State.SUCCEEDED
     assert stage.client.status(failed).state is State.FAILED
-    assert new in text_of(petra.http.get(f"/requests/{failed}"))
+    assert new in text_of(petra.http.get(f"/request?id={failed}"))
 
 
 def test_a_charge_twice_is_warned_of_and_asks_for_a_word(planted: Planted, petra: Browser) -> None:
@@ -172,7 +172,7 @@ def test_each_look_is_recorded_and_other_roles_see_and_do_nothing(
     seal = previewed(compared(petra).text)
     assert kinds(planted) == [ActionKind.LOOK] * 2
     for other in (vera, olga, paul):
-        assert "Edit its value" not in other.http.get(f"/requests/{OLD}?letters=yes").text
+        assert "Edit its value" not in other.http.get(f"/request?id={OLD}&letters=yes").text
         answers = [
             sends(other, "edit", OLD),
             sends(other, "compare", OLD, value='{"number": 7}'),

@@ -57,6 +57,7 @@ def test_all_partitions_are_read_up_to_where_they_ended_at_the_beginning(
     }
     assert scan.topic_ids.keys() == {name, empty}
     assert len({*scan.topic_ids.values(), ""}) == 3
+    assert scan.ids_of([name, empty, f"{name}-absent"]) == scan.topic_ids
     fill(ground, name, 10)  # too late
     pages = list(scan.pages(spans))
     assert sorted(int(one.value or b"") for page in pages for one in page.records) == [*range(2500)]

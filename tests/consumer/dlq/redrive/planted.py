@@ -12,8 +12,13 @@ from consumer.dlq.redrive.record import sent_by
 from consumer.journal.redrive.redrive_row import Redrive
 from consumer.journal.redrive.redrive_work import RedriveWork
 from consumer.journal.tables import action
+from feedback.kafka.admin import administrator
+from feedback.kafka.administrator import NewTopic
 from feedback.kafka.scan import KafkaScan
+from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.settings.settings import Settings
+from tests.consumer.dlq.redrive.planting import plant
+from tests.eventually import eventually
 
 LETTERS = 250
 
@@ -25,6 +30,27 @@ class Planted:
         self.settings = settings
         self.config = config
         self.topic = topic
+
+    @property
+    def box(self) -> str:
+        """The dead letter topic."""
+        return dead_letter_topic(self.topic, self.settings.kafka.group)
+
+    def box_made_anew(self) -> None:
+        """Delete the dead letter topic, and make it anew with letters of other failures."""
+        settings = self.settings
+        with administrator(settings.kafka, timeout_s=30.0) as admin:
+            admin.delete_topics([self.box])
+            eventually(lambda: self.box not in admin.topics(), timeout_s=30)
+            admin.make({self.box: NewTopic(4, 1)})
+        plant(
+            kafka=settings.kafka.bootstrap_servers,
+            journal_url=settings.journal.url,
+            group=settings.kafka.group,
+            topic=self.topic,
+            letters=LETTERS,
+            begin=1000,
+        )
 
     def sent(self, redrive_id: str) -> Counter[str]:
         """Return how often each request was sent back."""

@@ -12,7 +12,7 @@ from consumer.dlq.filter import LetterFilter
 from consumer.dlq.redrive import commands
 from consumer.dlq.redrive.redrive_plan import RedrivePlan
 from consumer.dlq.redrive.redrive_session import REHEARSED, RedriveEnding
-from consumer.journal.redrive.later_successes import NOTHING_LATER
+from consumer.journal.redrive.later_requests import NOTHING_LATER
 from consumer.journal.redrive.redrive_row import DONE
 from feedback.settings.settings import load
 

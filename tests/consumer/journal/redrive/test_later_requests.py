@@ -1,21 +1,25 @@
-"""Which requests of the same key have succeeded after a failure, on both databases."""
+"""The requests of the same key after a failure, on both databases."""
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 
 import pytest
+from sqlalchemy import insert, select
 
 from consumer.journal import Journal, JournalState, Work
-from consumer.journal.redrive.later_successes import (
+from consumer.journal.actions import ActionKind
+from consumer.journal.lookup import Lookup
+from consumer.journal.redrive.later_requests import (
     MOST_NAMED,
     MOST_STRETCHES,
-    LaterSuccesses,
+    LaterRequests,
     time_slices,
 )
-from consumer.journal.redrive.redrive_rule import RedriveCandidate
+from consumer.journal.redrive.redrive_rule import RedriveCandidate, is_discarded
 from consumer.journal.redrive.resolving import PersonDecisions
+from consumer.journal.tables import action, request
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import SHA, claim, finish, new_id
 
@@ -23,8 +27,8 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def later(database: Database, group: str) -> Iterator[LaterSuccesses]:
-    with LaterSuccesses(database.url, group=group) as made:
+def later(database: Database, group: str) -> Iterator[LaterRequests]:
+    with LaterRequests(database.url, group=group) as made:
         yield made
 
 
@@ -39,8 +43,8 @@ def ended(
     return name
 
 
-def test_only_later_successes_of_the_same_key_are_named(
-    journal: Journal, later: LaterSuccesses, database: Database
+def test_only_later_requests_of_the_same_key_are_named(
+    journal: Journal, later: LaterRequests, database: Database
 ) -> None:
     before = ended(journal, JournalState.SUCCEEDED)
     failed = ended(journal, JournalState.FAILED)
@@ -57,13 +61,13 @@ def test_only_later_successes_of_the_same_key_are_named(
     )
     assert later.of([failed, without_key, last, good, "nobody"]) == ({failed: [good]}, True, {}, {})
     assert later.of([]) == ({}, True, {}, {})
-    with LaterSuccesses(database.url, group="another") as others:
+    with LaterRequests(database.url, group="another") as others:
         assert others.of([failed]) == ({}, True, {}, {})
 
 
 @pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.SUCCEEDED])
 def test_a_doubt_about_a_request_that_was_pruned_counts_since_it_is_one(
-    journal: Journal, later: LaterSuccesses, database: Database, state: JournalState
+    journal: Journal, later: LaterRequests, database: Database, state: JournalState
 ) -> None:
     before, failed, pruned = (ended(journal, one) for one in (state, JournalState.FAILED, state))
     never_claimed = "UPDATE onceward_request SET claimed_at = NULL WHERE request_id = :id"
@@ -77,7 +81,7 @@ def test_a_doubt_about_a_request_that_was_pruned_counts_since_it_is_one(
 
 
 def test_later_requests_that_run_or_are_in_doubt_are_named_apart(
-    journal: Journal, later: LaterSuccesses
+    journal: Journal, later: LaterRequests
 ) -> None:
     failed = ended(journal, JournalState.FAILED)
     due = time.time_ns() // 1_000_000 + HOUR_MS
@@ -99,10 +103,9 @@ def decided(database: Database, group: str, name: str, *, is_undone: bool = Fals
 
 def test_a_later_failure_that_is_open_may_be_sent_back_too(
     journal: Journal,
-    later: LaterSuccesses,
+    later: LaterRequests,
     database: Database,
     group: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = failed, discarded, undone, refused = [
         ended(journal, JournalState.FAILED) for _ in range(4)
@@ -125,13 +128,75 @@ def test_a_later_failure_that_is_open_may_be_sent_back_too(
     # Of two that are sent back together, the earlier one names the later one.
     assert found.failed == {failed: [undone, refused], undone: [refused]}
     assert later.of([refused]) == ({}, True, {}, {})
-    monkeypatch.setattr("consumer.journal.redrive.later_successes.JUDGED_AT_ONCE", 1)
-    monkeypatch.setattr("consumer.journal.redrive.later_successes.MOST_JUDGED", 2)
-    assert later.of([failed]) == ({}, False, {}, {failed: [undone]})
+
+
+def copies(
+    database: Database, of: str, names: Sequence[str], keys: Sequence[bytes], *, after_ms: int
+) -> None:
+    """Plant failures that are as another one, so much later, of these keys."""
+    times = ("claimed_at", "finished_at", "deadline_at")
+    with database.engine.begin() as connection:
+        found = connection.execute(select(request).where(request.c.request_id == of))
+        row = dict(found.mappings().one())
+        row |= {name: row[name] + after_ms for name in times}
+        own = [
+            {"request_id": name, "message_key": key} for name, key in zip(names, keys, strict=True)
+        ]
+        connection.execute(insert(request), [row | one for one in own])
+
+
+def acted(database: Database, group: str, acts: Iterable[tuple[str, str, int | None]]) -> None:
+    """Plant actions: of each the request, the kind, and the generation."""
+    given = {"group": group, "by": "ann", "at": 1}
+    rows = [
+        given | {"request_id": name, "action": kind, "generation": generation}
+        for name, kind, generation in acts
+    ]
+    with database.engine.begin() as connection:
+        connection.execute(insert(action), rows)
+
+
+def test_an_open_failure_is_named_behind_however_many_that_are_discarded(
+    journal: Journal, later: LaterRequests, database: Database, group: str
+) -> None:
+    failed = ended(journal, JournalState.FAILED)
+    names = [f"discarded-{at}" for at in range(6000)]
+    copies(database, failed, names, [b"key"] * len(names), after_ms=1000)
+    copies(database, failed, ["open"], [b"key"], after_ms=2000)
+    acted(database, group, [(name, ActionKind.DISCARD, 1) for name in names])
+    assert later.of([failed]) == ({}, True, {}, {failed: ["open"]})
+
+
+def test_a_later_failure_is_open_where_the_rule_of_redrives_has_it_open(
+    journal: Journal, later: LaterRequests, database: Database, group: str
+) -> None:
+    failed = ended(journal, JournalState.FAILED)
+    kinds = (ActionKind.DISCARD, ActionKind.UNDO, ActionKind.CANCEL, ActionKind.REDRIVE)
+    steps = [*itertools.product(kinds, (1, 2, None))]
+    stories = [one for length in range(4) for one in itertools.product(steps, repeat=length)]
+    keys = [str(at).encode() for at in range(len(stories))]
+    early = [f"early-{at}" for at in range(len(stories))]
+    late = [f"late-{at}" for at in range(len(stories))]
+    copies(database, failed, early, keys, after_ms=0)
+    copies(database, failed, late, keys, after_ms=1000)
+    # By turns, so that those of one request do not lie beside each other.
+    told = [*zip(late, stories, strict=True)]
+    for turn in range(3):
+        acted(database, group, [(name, *one[turn]) for name, one in told if turn < len(one)])
+    with Lookup(database.url, group=group) as lookup:
+        rows, _ = lookup.rows(late)
+        actions = lookup.actions(late)
+    named = later.of(early).failed
+    for first, last in zip(early, late, strict=True):
+        of_it, row = actions.get(last, []), rows[last]
+        discards = [at for at, one in enumerate(of_it) if one.action == ActionKind.DISCARD]
+        # A failure that is discarded is not discarded once more.
+        if not any(is_discarded(of_it[:at], row) and of_it[at].generation == 1 for at in discards):
+            assert named.get(first, []) == ([] if is_discarded(of_it, row) else [last]), of_it
 
 
 def test_a_failure_on_its_way_is_undecided_also_where_it_was_the_earlier_one(
-    journal: Journal, later: LaterSuccesses, database: Database
+    journal: Journal, later: LaterRequests, database: Database
 ) -> None:
     sent_back = ended(journal, JournalState.FAILED, resend=True)
     over = ended(journal, JournalState.FAILED, resend=True)
@@ -150,7 +215,7 @@ def test_a_failure_on_its_way_is_undecided_also_where_it_was_the_earlier_one(
 
 
 def test_what_was_sent_back_is_named_however_old_its_failure_is(
-    journal: Journal, later: LaterSuccesses, database: Database
+    journal: Journal, later: LaterRequests, database: Database
 ) -> None:
     failed = ended(journal, JournalState.FAILED)
     other = ended(journal, JournalState.FAILED, resend=True)
@@ -171,7 +236,7 @@ def test_what_was_sent_back_is_named_however_old_its_failure_is(
 
 
 def test_a_success_between_two_failures_of_a_request_is_named(
-    journal: Journal, later: LaterSuccesses
+    journal: Journal, later: LaterRequests
 ) -> None:
     failed = ended(journal, JournalState.FAILED, resend=True)
     good = ended(journal, JournalState.SUCCEEDED)
@@ -182,7 +247,7 @@ def test_a_success_between_two_failures_of_a_request_is_named(
 
 
 def test_a_success_between_a_doubt_and_its_resolution_as_failed_is_named(
-    journal: Journal, later: LaterSuccesses, database: Database, group: str
+    journal: Journal, later: LaterRequests, database: Database, group: str
 ) -> None:
     doubt = ended(journal, JournalState.IN_DOUBT)
     good = ended(journal, JournalState.SUCCEEDED)
@@ -197,7 +262,7 @@ def test_a_success_between_a_doubt_and_its_resolution_as_failed_is_named(
 
 
 def test_few_are_named_and_a_look_that_was_cut_is_said(
-    journal: Journal, later: LaterSuccesses
+    journal: Journal, later: LaterRequests
 ) -> None:
     failed = ended(journal, JournalState.FAILED)
     good = [ended(journal, JournalState.SUCCEEDED) for _ in range(MOST_NAMED + 2)]

@@ -1,4 +1,4 @@
-"""Which requests of the same key and topic have succeeded after a failure, or still may. Read only.
+"""The later requests of the same key and topic as a failure, by how they stand. Read only.
 
 A client that was told FAILED may have asked anew, under another id: sending the failed one back
 would then have the effect a second time. That holds where the other has failed as well, too: both
@@ -15,7 +15,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -28,17 +27,18 @@ from sqlalchemy import (
     case,
     func,
     literal_column,
+    not_,
+    or_,
     select,
 )
 
 from consumer.journal import history
-from consumer.journal.actions import actions_of
+from consumer.journal.actions import ActionKind
 from consumer.journal.batch import RUNS, SHAPES
 from consumer.journal.clock import now_ms, once
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.records import JournalState
-from consumer.journal.redrive.redrive_rule import is_discarded
-from consumer.journal.tables import request, run
+from consumer.journal.tables import action, request, run
 
 # Measured on a PostgreSQL with 1,000,000 rows: the two statements of a span take 7 ms.
 SPAN_ROWS = 20_000
@@ -97,9 +97,6 @@ MOST_READ = 200_000
 REACH_MS = 7 * 86_400_000
 # Failures that lie close to each other are looked at together.
 MOST_STRETCHES = 50
-# Of so many failures at once it is read whether they are discarded, and of so many at most.
-JUDGED_AT_ONCE = 500
-MOST_JUDGED = 5000
 
 
 class FailedOnce(NamedTuple):
@@ -115,8 +112,8 @@ class FailedOnce(NamedTuple):
     since: int
 
 
-class SucceededLater(NamedTuple):
-    """The later successes.
+class NamedLater(NamedTuple):
+    """The later requests of failures, by how they stand.
 
     Args:
         of: ids of requests that succeeded, by the failed request; at most `MOST_NAMED` of each.
@@ -138,7 +135,7 @@ class SucceededLater(NamedTuple):
         return bool(self.of or self.undecided or self.failed)
 
 
-NOTHING_LATER = SucceededLater({}, is_whole=True)
+NOTHING_LATER = NamedLater({}, is_whole=True)
 
 
 class _LaterRequest(NamedTuple):
@@ -168,11 +165,6 @@ class _Naming:
         for one in sorted(failures, key=_since):
             self._left.setdefault((one.topic, one.key), []).append(one)
 
-    def wants(self, later: _LaterRequest) -> bool:
-        """Whether a failure before it may want its name."""
-        left = self._left.get((later.topic, later.key), [])
-        return bool(left) and left[0].since <= later.began_at
-
     def add(self, later: _LaterRequest) -> None:
         """Name a request at each failure before it, but its own."""
         left = self._left.get((later.topic, later.key), [])
@@ -197,49 +189,48 @@ class _Found:
     def __init__(self, failures: Sequence[FailedOnce]) -> None:
         self.keys = sorted({one.key for one in failures})
         self.succeeded, self.undecided, self.failed = (_Naming(failures) for _ in range(3))
-        self.judged = 0
 
-    def kind_of(self, later: _LaterRequest) -> _Naming:
-        """Return the names of its kind."""
-        if later.state == JournalState.SUCCEEDED:
-            return self.succeeded
+    def add(self, later: _LaterRequest) -> None:
+        """Name a request among those of its kind."""
         is_failed = later.state == JournalState.FAILED and not later.is_on_its_way
-        return self.failed if is_failed else self.undecided
+        if later.state == JournalState.SUCCEEDED:
+            self.succeeded.add(later)
+        else:
+            (self.failed if is_failed else self.undecided).add(later)
 
-    def so_far(self, *, is_whole: bool) -> SucceededLater:
+    def so_far(self, *, is_whole: bool) -> NamedLater:
         """Return what was found."""
-        is_whole = is_whole and self.judged < MOST_JUDGED
         named = self.succeeded.named, is_whole, self.undecided.named, self.failed.named
-        return SucceededLater(*named)
+        return NamedLater(*named)
 
 
-class LaterSuccesses(GroupJournal):
-    """Looks for later successes in the journal of one group; see `GroupJournal`."""
+class LaterRequests(GroupJournal):
+    """Looks for later requests in the journal of one group; see `GroupJournal`."""
 
     _shapes = SHAPES
 
-    def __enter__(self) -> LaterSuccesses:
+    def __enter__(self) -> LaterRequests:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def of(self, request_ids: Collection[str], *, most_read: int = MOST_READ) -> SucceededLater:
-        """Return the later successes of those requests that are FAILED and have a key.
+    def of(self, request_ids: Collection[str], *, most_read: int = MOST_READ) -> NamedLater:
+        """Return the later requests of those that are FAILED and have a key.
 
         No index has the keys. By `onceward_request_deadline` the rows are read whose deadline lies
         up to `REACH_MS` behind the failure, the newest failures first; then those that may still
         run, since one that was sent back has a new deadline.
 
         Not found: a request with a longer deadline, one without its key, one on another topic, one
-        of another group, one that was pruned, and whatever lies behind `most_read` rows, or behind
-        `MOST_JUDGED` failures, which `is_whole` tells.
+        of another group, one that was pruned, and whatever lies behind `most_read` rows, which
+        `is_whole` tells.
 
         Args:
             most_read: rows of the journal.
         """
         if not request_ids:
-            return SucceededLater({}, is_whole=True)
+            return NamedLater({}, is_whole=True)
         with self._session.transaction(read_only=True) as connection:
             failures = _failures(connection, self._group, request_ids)
             now: int = connection.execute(select(now_ms())).scalar_one()
@@ -261,30 +252,9 @@ class LaterSuccesses(GroupJournal):
         with self._session.transaction(read_only=True) as connection:
             span = next_span(connection, self._group, after=after, until=until, rows=rows)
             given = span_parameters(self._group, span) | {"keys": found.keys}
-            later = [_LaterRequest(*row) for row in connection.execute(_LATER, given).all()]
-            for one in later:
-                if found.kind_of(one) is not found.failed:
-                    found.kind_of(one).add(one)
-            failed = (one for one in later if found.kind_of(one) is found.failed)
-            wanted = filter(found.failed.wants, failed)
-            while found.judged < MOST_JUDGED and (judged := list(islice(wanted, JUDGED_AT_ONCE))):
-                found.judged += len(judged)
-                for one in self._open_ones(connection, judged):
-                    found.failed.add(one)
+            for row in connection.execute(_LATER, given).all():
+                found.add(_LaterRequest(*row))
         return span.until
-
-    def _open_ones(
-        self, connection: Connection, failed: Sequence[_LaterRequest]
-    ) -> list[_LaterRequest]:
-        """Return those that no person has discarded."""
-        ids = [one.request_id for one in failed]
-        rows, _ = history.read_rows(connection, self._group, ids)
-        actions = actions_of(connection, self._group, ids)
-        return [
-            one
-            for one in failed
-            if not is_discarded(actions.get(one.request_id, ()), rows.get(one.request_id))
-        ]
 
 
 def time_slices(since: Collection[int], *, reach_ms: int = REACH_MS) -> Iterator[tuple[int, int]]:
@@ -350,6 +320,29 @@ _ON_ITS_WAY = and_(
     request.c.resend == literal_column("1"),
     request.c.deadline_at > once(),
 )
+
+
+def _last_of(*kinds: ActionKind) -> ColumnElement[int]:
+    """Return the id of the last action of these kinds.
+
+    No column: for the largest id PostgreSQL may read the whole table by its key, from its end on.
+    """
+    is_one = action.c.action.in_([one.value for one in kinds])
+    return func.coalesce(func.max(case((is_one, action.c.id))), literal_column("0"))
+
+
+# As `redrive_rule.is_discarded` has it. Two discards of a failure that nothing has undone in
+# between do not happen.
+_IS_DISCARDED = (
+    select(_last_of(ActionKind.DISCARD) > _last_of(ActionKind.CANCEL, ActionKind.UNDO))
+    .where(
+        action.c.group == request.c.group,
+        action.c.request_id == request.c.request_id,
+        action.c.generation == request.c.generation,
+    )
+    .scalar_subquery()
+)
+_IS_OPEN = or_(request.c.state != JournalState.FAILED.value, _ON_ITS_WAY, not_(_IS_DISCARDED))
 _LATER = (
     select(
         request.c.request_id,
@@ -367,6 +360,7 @@ _LATER = (
         in_span(),
         request.c.state.in_(_MATTERS),
         request.c.message_key.in_(bindparam("keys", expanding=True)),
+        _IS_OPEN,
     )
     .order_by(request.c.deadline_at)
 )
