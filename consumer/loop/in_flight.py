@@ -256,6 +256,7 @@ class InFlight:
         Others may have gone on with the runs that had begun.
         """
         self._lapsed |= self._running.keys()
+        self._effects.update({run: EffectMark(*run, only_in_time=True) for run in self._effects})
         self._claiming[:] = [one._replace(is_known=True) for one in self._claiming]
 
     # the effect and the end of a run -------------------------------------------------------
@@ -270,7 +271,8 @@ class InFlight:
                 known, now_ms, now_s = self._known(run), epoch_ms(), monotonic_s()
                 self._settle(settlement.of_outcome(known, outcome, now_ms=now_ms, now_s=now_s))
             case EffectAsked(request_id, generation):
-                self._effects[(request_id, generation)] = EffectMark(request_id, generation)
+                run = (request_id, generation)
+                self._effects[run] = EffectMark(*run, only_in_time=run in self._lapsed)
             case ChildDied():
                 self._bury(event)
             case ChildFailed(pid, reason):

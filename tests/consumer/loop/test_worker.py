@@ -11,6 +11,7 @@ from consumer.intake.buffer import Buffer
 from consumer.journal import (
     WORKER_DIED,
     Applied,
+    EffectMark,
     FinishKind,
     FinishResult,
     Journal,
@@ -89,6 +90,7 @@ class Takeovers:
 
     def __init__(self) -> None:
         self.asked: list[Takeover] = []
+        self.effects: list[EffectMark] = []
         self.held: list[tuple[str, int]] = []
         self.own_runs: list[tuple[str, int, str | None]] = []
         self.told_runs: list[tuple[str, int]] = []
@@ -97,6 +99,7 @@ class Takeovers:
         self, work: Work, *, held: Iterable[tuple[str, int]], tried: Iterable[str]
     ) -> Applied:
         self.asked += work.takeovers
+        self.effects += work.effects
         self.own_runs = [
             (one.request_id, one.generation, one.finish and one.finish.state)
             for one in work.own_runs
@@ -299,6 +302,7 @@ def test_an_effect_asks_what_its_client_was_told_where_the_lease_was_over_since_
     lease.since_s += is_broken
     worker._in_flight.hear(EffectAsked("a", 1))
     worker.turn()
+    assert journal.effects == [EffectMark("a", 1, only_in_time=is_broken)]
     assert journal.told_runs == [("a", 1)] * is_broken
     is_over = is_broken and state is State.EXPIRED
     assert journal.own_runs == [("a", 1, "EXPIRED")] * is_over
