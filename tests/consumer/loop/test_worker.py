@@ -16,6 +16,7 @@ from consumer.journal import (
     FinishResult,
     Journal,
     Published,
+    Row,
     Takeover,
     TakeoverResult,
     TakeoverResultKind,
@@ -306,6 +307,33 @@ def test_an_effect_asks_what_its_client_was_told_where_the_lease_was_over_since_
     assert journal.told_runs == [("a", 1)] * is_broken
     is_over = is_broken and state is State.EXPIRED
     assert journal.own_runs == [("a", 1, "EXPIRED")] * is_over
+
+
+class HungLook(Takeovers):
+    """A journal that answers the look for own claims when the lease was over for a while."""
+
+    def __init__(self, lease: Broken) -> None:
+        super().__init__()
+        self._lease = lease
+
+    def own_claims(self) -> list[Row]:
+        self._lease.since_s += 1
+        return []
+
+
+def test_a_look_that_hung_counts_as_a_time_in_which_others_may_have_acted() -> None:
+    lease = Broken()
+    journal = HungLook(lease)
+    told = Status("a", State.RUNNING, attempt=1, generation=1, worker="w", payload_sha256=SHA)
+    worker = worker_with(journal, lease, Told(told))
+    worker.turn()
+    marked = payments(effect=EffectKind.MARKED)
+    begin(worker._in_flight, delivery("a")._replace(handler=marked))
+    worker._in_flight.hear(EffectAsked("a", 1))
+    worker._own_runs.look_soon()
+    worker.turn()
+    assert journal.effects == [EffectMark("a", 1, only_in_time=True)]
+    assert journal.told_runs == [("a", 1)]
 
 
 @pytest.mark.parametrize(
