@@ -101,7 +101,7 @@ def mark_effects(writer: JournalWriter, effects: Sequence[EffectMark]) -> set[Ru
     One that is noted already was asked for by an earlier try of unknown outcome: it may enter.
     """
     entered: set[Run] = set()
-    # Each of the two is empty nearly always, and then no statement.
+    # Hardly ever are there marks of both kinds: so this is one statement.
     for only_in_time in (False, True):
         marks = [one for one in effects if one.only_in_time is only_in_time]
         if marks:
