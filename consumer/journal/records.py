@@ -241,10 +241,16 @@ class OwnRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EffectMark:
-    """A run that is about to enter its effect."""
+    """A run that is about to enter its effect.
+
+    Attributes:
+        only_in_time: whether it is refused past the deadline. A peer may have ended it as EXPIRED
+            then, and the database have lost that, where the lease was over since the run began.
+    """
 
     request_id: str
     generation: int
+    only_in_time: bool = False
 
 
 class TakeoverKind(StrEnum):

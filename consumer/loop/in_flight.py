@@ -67,6 +67,8 @@ class InFlight:
         self._tried: set[str] = set()
         # Of `claiming`, the runs that the journal had granted and no child took, as granted.
         self._untaken: dict[Run, Delivery] = {}
+        # The requests of `tried` whose claim may be older than a lapse of our lease.
+        self._lapsed_claims: set[str] = set()
         self._running: dict[Run, Delivery] = {}
         # Runs about which the counterparty is asked, instead of running them.
         self._asking: set[Run] = set()
@@ -249,6 +251,9 @@ class InFlight:
         asks, doubtful = run in self._asking, run in self._doubtful
         job = mapping.job(delivery, row, asks=asks, doubtful=doubtful)
         self._running[run] = delivery
+        if run[0] in self._lapsed_claims:
+            self._lapsed_claims.discard(run[0])
+            self._lapsed.add(run)
         return job
 
     def not_dispatched(self, granted: Iterable[tuple[Delivery, Row]]) -> None:
@@ -259,9 +264,12 @@ class InFlight:
     def lapse(self) -> None:
         """Note that our lease was over for a while, or may have been.
 
-        Others may have gone on with the runs that had begun.
+        Others may have gone on with the runs that had begun, or ended claims that no child took.
         """
         self._lapsed |= self._running.keys()
+        self._lapsed_claims &= {one.request_id for one in self._claiming}
+        self._lapsed_claims |= self._tried
+        self._effects.update({run: EffectMark(*run, only_in_time=True) for run in self._effects})
         self._claiming[:] = [one._replace(is_known=True) for one in self._claiming]
 
     # the effect and the end of a run -------------------------------------------------------
@@ -276,7 +284,8 @@ class InFlight:
                 known, now_ms, now_s = self._known(run), epoch_ms(), monotonic_s()
                 self._settle(settlement.of_outcome(known, outcome, now_ms=now_ms, now_s=now_s))
             case EffectAsked(request_id, generation):
-                self._effects[(request_id, generation)] = EffectMark(request_id, generation)
+                run = (request_id, generation)
+                self._effects[run] = EffectMark(*run, only_in_time=run in self._lapsed)
             case ChildDied():
                 self._bury(event)
             case ChildFailed(pid, reason):

@@ -366,7 +366,12 @@ class Database(Peers):
     def may_enter(self, row: Row, one: EffectMark, worker_id: str) -> bool:
         """Say the condition of an effect."""
         mine = row.owner == worker_id and row.generation == one.generation
-        return mine and row.state == JournalState.CLAIMED
+        return mine and row.state == JournalState.CLAIMED and self.is_in_time(row, one)
+
+    def is_in_time(self, row: Row, one: EffectMark) -> bool:
+        """Say the condition of an effect whose worker's lease was over since the run began."""
+        is_over = self.now_ms() >= row.deadline_at
+        return not (one.only_in_time and is_over and row.effect_at is None)
 
     def mark_published(self, told: Published) -> None:
         """Note what Redis confirmed."""

@@ -455,6 +455,14 @@ PLANTED_IN = (
         736130,
         "an end tells of its own run",
     ),
+    (
+        Planted(
+            "who stood still past the deadline begins an effect",
+            ((Database, "is_in_time", _anybody),),
+        ),
+        9_009_432,
+        "told that nothing happened",
+    ),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.
 HARMLESS = Planted("effect_at left empty", ((Database, "effect_at_claim", _no_effect_at),))

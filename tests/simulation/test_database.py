@@ -260,7 +260,8 @@ class Sequence:
         return Skip(self._draw_claims(), self._draw.choice(self._ids), self._draw.randint(1, 2))
 
     def _draw_effects(self) -> EffectMark:
-        return EffectMark(self._draw.choice(self._ids), self._draw.randint(1, 2))
+        name, generation = self._draw.choice(self._ids), self._draw.randint(1, 2)
+        return EffectMark(name, generation, only_in_time=self._draw.random() < 0.5)
 
     def _draw_takeovers(self) -> Takeover:
         draw = self._draw

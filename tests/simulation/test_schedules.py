@@ -13,8 +13,9 @@ SEED = 1
 # Of schedules that broke a promise once: what a worker remembered came back after a prune; one look
 # that hung put off all others for minutes; an end that was raised above a lost run passed for
 # another one; the counterparty was asked about another key than the lost run's; a run that was over
-# was granted in place of a lost claim; a run that had charged ended as EXPIRED.
-BROKEN_ONCE = (20107, 20696, 3_004_262, 3_004_103, 13650, 13762)
+# was granted in place of a lost claim; a run that had charged ended as EXPIRED; one charged after a
+# peer had ended it as EXPIRED, and before that was told.
+BROKEN_ONCE = (20107, 20696, 3_004_262, 3_004_103, 13650, 13762, 9_009_432)
 # Of schedules in which nobody could have known better, for the database had forgotten it.
 EXCUSED = (10922, 11436, 13287, 14477, 16213, 16440, 2_402_116)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, func, null, select
+from sqlalchemy import Connection, Update, bindparam, func, null, or_, select
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from consumer.journal.batch import FINISHES, RUNS, STATES
@@ -100,10 +100,21 @@ def mark_effects(writer: JournalWriter, effects: Sequence[EffectMark]) -> set[Ru
 
     One that is noted already was asked for by an earlier try of unknown outcome: it may enter.
     """
-    names = {(one.request_id, one.generation) for one in effects}
+    entered: set[Run] = set()
+    # Hardly ever are there marks of both kinds: so this is one statement.
+    for only_in_time in (False, True):
+        marks = [one for one in effects if one.only_in_time is only_in_time]
+        if marks:
+            entered |= _mark(writer, marks, only_in_time=only_in_time)
+    return entered
+
+
+def _mark(writer: JournalWriter, marks: Sequence[EffectMark], *, only_in_time: bool) -> set[Run]:
+    names = {(one.request_id, one.generation) for one in marks}
     rows = [(writer.group, *name) for name in sorted(names)]
     parameters = {**RUNS.load(writer.connection, rows), "this_worker": writer.worker_id}
-    answers = writer.connection.execute(_mark_effect(writer.dialect), parameters).all()
+    statement = _mark_effect(writer.dialect, only_in_time=only_in_time)
+    answers = writer.connection.execute(statement, parameters).all()
     return {(request_id, generation) for request_id, generation in answers}
 
 
@@ -134,11 +145,14 @@ def _finish(dialect: str, *, is_ours: bool) -> ReturningUpdate[Any]:
 
 
 @lru_cache
-def _mark_effect(dialect: str) -> ReturningUpdate[Any]:
+def _mark_effect(dialect: str, *, only_in_time: bool) -> ReturningUpdate[Any]:
     batch = RUNS.source(dialect)
+    wanted = update_runs(batch, JournalState.CLAIMED.value)
+    if only_in_time:
+        is_in_time = request.c.deadline_at > now_ms()
+        wanted = wanted.where(or_(is_in_time, request.c.effect_at.is_not(None)))
     return (
-        update_runs(batch, JournalState.CLAIMED.value)
-        .where(request.c.owner == bindparam("this_worker"))
+        wanted.where(request.c.owner == bindparam("this_worker"))
         .values(effect_at=func.coalesce(request.c.effect_at, now_ms()))
         .returning(request.c.request_id, request.c.generation)
     )

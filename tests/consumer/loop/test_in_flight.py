@@ -8,12 +8,12 @@ from consumer.features.retries.next_run import ended
 from consumer.handlers.backoff import Fixed
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery
-from consumer.journal import Finish, OwnRun, TakeoverKind
+from consumer.journal import EffectMark, Finish, OwnRun, TakeoverKind
 from consumer.loop import mapping
 from consumer.loop.continuation import NextStep, continuation
 from consumer.loop.in_flight import InFlight
 from consumer.loop.mapping import CLAIM_LOST
-from consumer.pool import ChildDied, Finished, Outcome
+from consumer.pool import ChildDied, EffectAsked, Finished, Outcome
 from consumer.pool.outcome import STALE
 from feedback.clock import epoch_ms
 from feedback.status import State
@@ -238,3 +238,24 @@ def test_runs_that_go_on_wait_for_slots_and_nothing_else_does(
     kept = held(EffectKind.EXTERNAL, policy, doubtful=False)
     kept.hear(ChildDied(7, "killed", (job("payments", request_id="a", generation=2),), ()))
     assert kept.waits_for_slots is waits and not kept.idle
+
+
+@pytest.mark.parametrize("lapses", [True, False])
+def test_a_claim_that_no_child_took_enters_its_effect_only_in_time_behind_a_lapse(
+    lapses: bool,
+) -> None:
+    kept = held(EffectKind.MARKED, InDoubtPolicy.PARK, doubtful=False)
+    waiting = job("payments", request_id="a", generation=2)
+    kept.hear(ChildDied(7, "killed", (), (waiting,)))
+    (again,) = kept.claiming
+    if lapses:
+        kept.lapse()
+    kept.answered([again])
+    begin(kept, again, generation=2)
+    kept.hear(EffectAsked("a", 2))
+    assert kept.effects == {RUN: EffectMark(*RUN, only_in_time=lapses)}
+    # Nor is it asked of a later claim of that request.
+    kept.forget(RUN)
+    begin(kept, again, generation=3)
+    kept.hear(EffectAsked("a", 3))
+    assert kept.effects["a", 3] == EffectMark("a", 3, only_in_time=False)

@@ -173,6 +173,31 @@ def test_what_ran_outside_the_database_does_not_run_again_since_its_handler_writ
     assert [len(stage.runs(name)) for name in bodies] == [1, 1]
 
 
+def test_who_stood_still_past_the_deadline_begins_no_effect_although_nobody_knows_of_its_end(
+    make_stage: MakeStage,
+) -> None:
+    stage = make_stage(handlers=("marked",), worker=ONE_AT_A_TIME)
+    gate, store = stage.gate(), stage.client.store
+    first = stage.start()
+    body = {"before": "gate", "gate": gate.path}
+    request_id = stage.client.send(body, topic=stage.topics["marked"]).request_id
+    stage.seen(request_id, State.RUNNING)
+    with paused_without_lock(first.pid, stage.journal_url):
+        stage.execute("UPDATE onceward_request SET deadline_at = 5")
+        peer = stage.start()
+        assert stage.final(request_id).state is State.EXPIRED
+        peer.kill()
+        gate.open()
+        stage.execute(
+            "UPDATE onceward_request SET state = 'CLAIMED', finished_at = NULL, code = NULL, "
+            "message = NULL, published_at = NULL"
+        )
+        store.redis.delete(store.request_key(request_id))
+    eventually(lambda: _stands(stage, request_id) != ("CLAIMED", None), timeout_s=30)
+    assert stage.runs(request_id, at="effect") == []
+    assert _stands(stage, request_id) == ("EXPIRED", None)
+
+
 @pytest.mark.parametrize("its_child_dies", [False, True])
 def test_who_stood_still_does_not_go_on_with_what_a_peer_has_run_since_and_the_database_lost(
     make_stage: MakeStage, its_child_dies: bool

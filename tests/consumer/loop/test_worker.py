@@ -11,10 +11,12 @@ from consumer.intake.buffer import Buffer
 from consumer.journal import (
     WORKER_DIED,
     Applied,
+    EffectMark,
     FinishKind,
     FinishResult,
     Journal,
     Published,
+    Row,
     Takeover,
     TakeoverResult,
     TakeoverResultKind,
@@ -89,6 +91,7 @@ class Takeovers:
 
     def __init__(self) -> None:
         self.asked: list[Takeover] = []
+        self.effects: list[EffectMark] = []
         self.held: list[tuple[str, int]] = []
         self.own_runs: list[tuple[str, int, str | None]] = []
         self.told_runs: list[tuple[str, int]] = []
@@ -97,6 +100,7 @@ class Takeovers:
         self, work: Work, *, held: Iterable[tuple[str, int]], tried: Iterable[str]
     ) -> Applied:
         self.asked += work.takeovers
+        self.effects += work.effects
         self.own_runs = [
             (one.request_id, one.generation, one.finish and one.finish.state)
             for one in work.own_runs
@@ -299,9 +303,37 @@ def test_an_effect_asks_what_its_client_was_told_where_the_lease_was_over_since_
     lease.since_s += is_broken
     worker._in_flight.hear(EffectAsked("a", 1))
     worker.turn()
+    assert journal.effects == [EffectMark("a", 1, only_in_time=is_broken)]
     assert journal.told_runs == [("a", 1)] * is_broken
     is_over = is_broken and state is State.EXPIRED
     assert journal.own_runs == [("a", 1, "EXPIRED")] * is_over
+
+
+class HungLook(Takeovers):
+    """A journal that answers the look for own claims when the lease was over for a while."""
+
+    def __init__(self, lease: Broken) -> None:
+        super().__init__()
+        self._lease = lease
+
+    def own_claims(self) -> list[Row]:
+        self._lease.since_s += 1
+        return []
+
+
+def test_a_look_that_hung_counts_as_a_time_in_which_others_may_have_acted() -> None:
+    lease = Broken()
+    journal = HungLook(lease)
+    told = Status("a", State.RUNNING, attempt=1, generation=1, worker="w", payload_sha256=SHA)
+    worker = worker_with(journal, lease, Told(told))
+    worker.turn()
+    marked = payments(effect=EffectKind.MARKED)
+    begin(worker._in_flight, delivery("a")._replace(handler=marked))
+    worker._in_flight.hear(EffectAsked("a", 1))
+    worker._own_runs.look_soon()
+    worker.turn()
+    assert journal.effects == [EffectMark("a", 1, only_in_time=True)]
+    assert journal.told_runs == [("a", 1)]
 
 
 @pytest.mark.parametrize(

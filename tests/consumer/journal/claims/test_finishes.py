@@ -161,6 +161,20 @@ def test_an_effect_of_unknown_outcome_is_granted_again_and_keeps_its_time(
     assert database.query("SELECT effect_at FROM onceward_request") == [{"effect_at": 5}]
 
 
+def test_an_effect_is_granted_past_the_deadline_only_where_the_lease_held(
+    journal: Journal, database: Database, name: str
+) -> None:
+    other = new_id()
+    journal.apply(Work(claims=[claim(other)]))
+    in_time = EffectMark(other, 1, only_in_time=True)
+    assert journal.apply(Work(effects=[in_time])).effects == {(other, 1)}
+    database.change("UPDATE onceward_request SET deadline_at = 5")
+    late = EffectMark(name, 1, only_in_time=True)
+    # The effect of the other one has begun: this is asked anew, after a call of unknown outcome.
+    assert journal.apply(Work(effects=[in_time, late])).effects == {(other, 1)}
+    assert journal.apply(Work(effects=[late, EffectMark(name, 1)])).effects == {(name, 1)}
+
+
 def test_no_effect_is_granted_once_the_claim_was_swept(journal: Journal, name: str) -> None:
     park_dead(journal, 10)
     assert journal.apply(Work(effects=[EffectMark(name, 1)])).effects == frozenset()
