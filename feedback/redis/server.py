@@ -133,7 +133,11 @@ class _Pool(BlockingConnectionPool):
     def release(self, connection: Any) -> None:
         """Take a connection back after a call."""
         error = sys.exception()
-        before, connection.onceward_handled = getattr(connection, "onceward_handled", None), None
+        is_lent = hasattr(connection, "onceward_handled")
+        before = vars(connection).pop("onceward_handled", None)
+        if is_lent and error is not None and error is not before:
+            # Its command may have gone out, whatever a signal handler has raised.
+            error.onceward_lent = True  # type: ignore[attr-defined]
         # An OSError of the socket is a RedisError by now, and its connection ended: any other one
         # is of a handler, like the TimeoutError of a limit of time.
         if error is not before and not isinstance(error, RedisError):
@@ -250,7 +254,11 @@ def _never_reached(error: BaseException, handled: BaseException | None) -> bool:
     # handled when the call began says nothing about the call.
     cause: BaseException | None = error
     while cause is not None and cause is not handled:
-        if isinstance(cause, _NO_CONNECTION) or hasattr(cause, "onceward_unsent"):
+        if hasattr(cause, "onceward_unsent"):
+            return True
+        if hasattr(cause, "onceward_lent"):
+            break
+        if isinstance(cause, _NO_CONNECTION):
             return True
         cause = cause.__cause__ or cause.__context__
     return isinstance(error, AuthenticationError | DataError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -26,6 +26,13 @@ from tests.kit.interrupts import Interrupt, interrupted_everywhere
 def _store(url: str) -> StatusStore:
     settings = RedisSection(url=url, timeout_s=2.0)
     return StatusStore(connect(settings), f"g{uuid.uuid4().hex}", settings)
+
+
+def _raising(error: type[BaseException]) -> Callable[[], None]:
+    def handler() -> None:
+        raise error
+
+    return handler
 
 
 @pytest.fixture
@@ -55,6 +62,35 @@ def test_the_answer_to_an_interrupted_call_is_not_taken_for_that_to_the_next(
                 store.read("known")
         assert store.read("nobody's").state is State.UNKNOWN
         store.close()
+
+
+def _refused_and_then_late() -> None:
+    try:
+        raise ConnectionRefusedError
+    except ConnectionRefusedError as error:
+        raise TimeoutError from error
+
+
+@pytest.mark.parametrize(
+    "handler", [_refused_and_then_late, *map(_raising, (ConnectionRefusedError, FileNotFoundError))]
+)
+def test_a_call_that_was_sent_may_have_reached_redis_whatever_a_handler_raises(
+    store: StatusStore, monkeypatch: pytest.MonkeyPatch, handler: Callable[[], None]
+) -> None:
+    write = StatusWrite("sent", State.PENDING, attempt=1, generation=0, payload_sha256="x")
+    store.read("connects")
+    send: Any = TcpConnection.send_packed_command
+
+    def interrupted(*given: Any, **named: Any) -> None:
+        send(*given, **named)
+        handler()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TcpConnection, "send_packed_command", interrupted)
+        with pytest.raises(RedisUnavailable) as caught:
+            store.write([write])
+    assert store.read("sent").state is State.PENDING
+    assert not caught.value.never_reached
 
 
 def test_an_interrupted_call_holds_up_no_later_one_of_another_thread(store: StatusStore) -> None:
