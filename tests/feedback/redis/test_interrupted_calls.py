@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import hiredis
 import pytest
+from redis import BlockingConnectionPool
 
 from feedback.errors import RedisUnavailable
 from feedback.redis.events import EventListener
@@ -91,6 +93,30 @@ def test_a_call_that_was_sent_may_have_reached_redis_whatever_a_handler_raises(
             store.write([write])
     assert store.read("sent").state is State.PENDING
     assert not caught.value.never_reached
+
+
+def test_a_connection_is_given_back_once_where_a_handler_raises_just_after_that(
+    store: StatusStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release: Any = BlockingConnectionPool.release
+    pool: Any = store.redis.connection_pool
+    # A full pool takes nothing twice.
+    other = pool.get_connection()
+
+    def interrupted(*given: Any) -> None:
+        release(*given)
+        raise Interrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BlockingConnectionPool, "release", interrupted)
+        with pytest.raises(Interrupt) as caught:
+            store.read("a")
+    # What the error has kept until now is dropped.
+    del caught
+    gc.collect()
+    given_back = [one for one in pool.pool.queue if one is not None]
+    pool.release(other)
+    assert len(given_back) == 1
 
 
 def test_an_interrupted_call_holds_up_no_later_one_of_another_thread(store: StatusStore) -> None:
