@@ -272,6 +272,10 @@ def _never_reached(error: BaseException, handled: BaseException | None) -> bool:
     # redis-py wraps the error of the socket. Refused and unresolved connections carried no command,
     # and neither did one that the pool could not give in time (Empty). An error that was being
     # handled when the call began says nothing about the call.
+    if not isinstance(error, RedisError):
+        # redis-py wraps each error of the socket, so this one is of a signal handler: it may have
+        # struck behind the answer as well.
+        return hasattr(error, "onceward_unsent")
     cause: BaseException | None = error
     while cause is not None and cause is not handled:
         if hasattr(cause, "onceward_unsent"):

@@ -95,6 +95,27 @@ def test_a_call_that_was_sent_may_have_reached_redis_whatever_a_handler_raises(
     assert not caught.value.never_reached
 
 
+@pytest.mark.parametrize("is_given_back", [False, True])
+def test_a_call_whose_answer_was_read_has_reached_redis_whatever_a_handler_raises(
+    store: StatusStore, monkeypatch: pytest.MonkeyPatch, is_given_back: bool
+) -> None:
+    write = StatusWrite("sent", State.PENDING, attempt=1, generation=0, payload_sha256="x")
+    store.read("connects")
+    release: Any = BlockingConnectionPool.release
+
+    def interrupted(*given: Any) -> None:
+        if is_given_back:
+            release(*given)
+        raise ConnectionRefusedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BlockingConnectionPool, "release", interrupted)
+        with pytest.raises(RedisUnavailable) as caught:
+            store.write([write])
+    assert store.read("sent").state is State.PENDING
+    assert not caught.value.never_reached
+
+
 def test_a_connection_is_given_back_once_where_a_handler_raises_just_after_that(
     store: StatusStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
