@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import hiredis
 from redis import BlockingConnectionPool, Redis
 from redis.backoff import NoBackoff
+from redis.client import Pipeline
 from redis.exceptions import AuthenticationError, DataError, RedisError, ResponseError
 from redis.retry import Retry
 
@@ -133,12 +134,35 @@ class _Pool(BlockingConnectionPool):
     def release(self, connection: Any) -> None:
         """Take a connection back after a call."""
         error = sys.exception()
-        before, connection.onceward_handled = getattr(connection, "onceward_handled", None), None
+        is_lent = hasattr(connection, "onceward_handled")
+        before = vars(connection).pop("onceward_handled", None)
+        if is_lent and error is not None and error is not before:
+            # Its command may have gone out, whatever a signal handler has raised.
+            error.onceward_lent = True  # type: ignore[attr-defined]
         # An OSError of the socket is a RedisError by now, and its connection ended: any other one
         # is of a handler, like the TimeoutError of a limit of time.
         if error is not before and not isinstance(error, RedisError):
             connection.disconnect()
         super().release(connection)  # type: ignore[no-untyped-call]
+
+
+class _Pipeline(Pipeline):
+    """A pipeline that gives its connection back once. Where a signal handler raises just after
+    that, redis-py's gives it back again as it is dropped: two calls have it then, and one takes
+    the answer to the other. Ours watch no key."""
+
+    def reset(self) -> None:  # type: ignore[override]  # as redis-py's own
+        """Give the connection back, and forget the commands."""
+        # No call stands between these two, so no handler raises there.
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            self.connection_pool.release(connection)
+        super().reset()
+
+
+class _RedisClient(Redis):
+    def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> _Pipeline:
+        return _Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
 
 
 def connect(settings: RedisSettings) -> Redis:
@@ -166,7 +190,7 @@ def connect(settings: RedisSettings) -> Redis:
         health_check_interval=0,
     )
     log_in_by_file(pool, settings.secret)
-    return Redis.from_pool(pool)
+    return _RedisClient.from_pool(pool)
 
 
 def execute(pipe: Any) -> list[Any]:
@@ -248,9 +272,17 @@ def _never_reached(error: BaseException, handled: BaseException | None) -> bool:
     # redis-py wraps the error of the socket. Refused and unresolved connections carried no command,
     # and neither did one that the pool could not give in time (Empty). An error that was being
     # handled when the call began says nothing about the call.
+    if not isinstance(error, RedisError):
+        # redis-py wraps each error of the socket, so this one is of a signal handler: it may have
+        # struck behind the answer as well.
+        return hasattr(error, "onceward_unsent")
     cause: BaseException | None = error
     while cause is not None and cause is not handled:
-        if isinstance(cause, _NO_CONNECTION) or hasattr(cause, "onceward_unsent"):
+        if hasattr(cause, "onceward_unsent"):
+            return True
+        if hasattr(cause, "onceward_lent"):
+            break
+        if isinstance(cause, _NO_CONNECTION):
             return True
         cause = cause.__cause__ or cause.__context__
     return isinstance(error, AuthenticationError | DataError)

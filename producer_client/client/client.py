@@ -212,6 +212,9 @@ class Client:
         With the id of a known request, the same request is sent again. One that has already ended
         is not: its handle answers at once.
 
+        An error that a signal handler raises meanwhile says nothing of the request: do as after
+        SendUnknown.
+
         Args:
             value: bytes as they are, text as UTF-8, a dict, list or pydantic model as JSON, None as
                 a tombstone. An instance of the client's own model is not validated again.

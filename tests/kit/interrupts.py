@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
@@ -36,16 +36,42 @@ def interrupted_everywhere(call: Callable[[], object], *, every: int = 1) -> Ite
     Yields:
         the place of each interrupt, after it has come out of the call.
     """
+    for place, error in struck_everywhere(call, Interrupt, every=every):
+        assert type(error) is Interrupt, f"the interrupt at {place} was swallowed"
+        yield place
+
+
+def struck_everywhere(
+    call: Callable[[], object],
+    kind: type[BaseException],
+    *,
+    every: int = 1,
+    within: Collection[str] = (),
+) -> Iterator[tuple[str, BaseException | None]]:
+    """Make a call again and again, in which a handler raises later each time, until none does.
+
+    Args:
+        kind: of the handler's error.
+        every: by so many steps later.
+        within: the functions, by their qualified names, of which alone the steps count; all if it
+            is empty.
+
+    Yields:
+        the place, and what the call has raised then.
+    """
     assert threading.current_thread() is threading.main_thread(), "no handler runs elsewhere"
     for step in itertools.count(0, every):
-        struck = _Strike(step)
+        struck = _Strike(step, kind, within)
+        told: BaseException | None = None
         try:
             struck.during(call)
-        except Interrupt:
-            yield struck.place
-        else:
-            assert not struck.place, f"the interrupt at {struck.place} was swallowed"
+        except (kind, Exception) as error:
+            if not struck.place:
+                raise
+            told = error
+        if not struck.place:
             return
+        yield struck.place, told
 
 
 @contextmanager
@@ -64,8 +90,10 @@ def alarms() -> Iterator[Callable[[float], None]]:
 
 
 class _Strike:
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, kind: type[BaseException], within: Collection[str]) -> None:
         self._left = step
+        self._kind = kind
+        self._within = within
         self._has_called: set[int] = set()
         self._codes: dict[CodeType, bytes] = {}
         self.place = ""
@@ -96,10 +124,12 @@ class _Strike:
         return self._trace
 
     def _count(self, frame: FrameType) -> None:
+        if self._within and frame.f_code.co_qualname not in self._within:
+            return
         self._left -= 1
         if self._left < 0 and not self.place and not _is_swallowed(frame):
             self.place = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
-            raise Interrupt(self.place)
+            raise self._kind(self.place)
 
 
 def _is_swallowed(frame: FrameType | None) -> bool:

@@ -27,7 +27,7 @@ from feedback.kafka.confluent.bounded_topic import RecordShare
 from feedback.kafka.confluent.faults import ABSENT, fault_of, words_of
 from feedback.kafka.confluent.pending_record import ConfluentPending
 from feedback.kafka.confluent.send_ends import forbidden, refused
-from feedback.kafka.confluent.sending_connection import SendingConnection
+from feedback.kafka.confluent.sending_connection import NotTaken, SendingConnection
 from feedback.kafka.record_limits import fault_of_record, is_legal, size_of
 from feedback.kafka.send_errors import (
     KafkaAway,
@@ -105,12 +105,8 @@ class ConfluentSender:
 
         try:
             return self._bounded.hand_over(topic, size, give, until_s=until_s)
-        except KafkaException as error:
-            raise self._not_taken(connection, error.args[0], topic) from error
-        except BufferError as error:
-            raise RecordNotSent(f"too much waits to be sent: {error}") from error
-        except (ValueError, TypeError) as error:
-            raise RecordNotSent(f"{type(error).__name__} {error}") from error
+        except NotTaken as error:
+            raise self._not_taken(connection, error.why, topic) from error.why
         except TopicAway as error:
             raise (SenderClosed(CLOSED) if self._closing.is_set() else error) from error
 
@@ -278,8 +274,15 @@ class ConfluentSender:
         said = words_of(error) if found is None else found.said
         return TopicAway(f"Kafka at {self.address}: {said}").because(found)
 
-    def _not_taken(self, connection: SendingConnection, error: Any, topic: str) -> RecordNotSent:
+    def _not_taken(
+        self, connection: SendingConnection, why: Exception, topic: str
+    ) -> RecordNotSent:
         """Return the error for a record that librdkafka did not take."""
+        if isinstance(why, BufferError):
+            return RecordNotSent(f"too much waits to be sent: {why}")
+        if not isinstance(why, KafkaException):
+            return RecordNotSent(f"{type(why).__name__} {why}")
+        error = why.args[0]
         connection.known.discard(topic)
         # librdkafka has given the producer up.
         if error.code() == KafkaError._FATAL or error.fatal():

@@ -53,6 +53,18 @@ POLL_S = 0.1
 _ASK_S = 0.5
 
 
+class NotTaken(Exception):
+    """librdkafka did not take a record: nothing of it goes to Kafka.
+
+    Args:
+        why: the error of the call.
+    """
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__(str(why))
+        self.why = why
+
+
 class SendingConnection:
     """A producer and its thread, from the first send to the end. Safe to share between threads.
 
@@ -139,8 +151,8 @@ class SendingConnection:
         """Hand a record over, unless its share of the topic is past by now.
 
         Raises:
-            KafkaException, BufferError, TypeError, ValueError: nothing was handed over.
-            TopicAway: nothing was, and this connection has ended or is not free in time.
+            NotTaken: librdkafka did not take it.
+            TopicAway: this connection has ended, or is not free in time; nothing was handed over.
         """
         pending = ConfluentPending(
             topic, deadline_s, share=share, judge=self._judge, why=self._fault_since
@@ -152,17 +164,35 @@ class SendingConnection:
                 raise self._ended()
             if self._bounded.is_past(topic, share):
                 return None
-            self._pending.add(pending)
+            taken: list[None] = []
+            # First: one too many makes a word unknown, one too few would make one that is not so.
             self._lone.begin(topic)
+            share.is_handed_over = True
             try:
-                share.is_handed_over = True
-                self._producer.produce(
-                    topic, value=value, key=key, headers=headers, on_delivery=pending.hear
+                self._pending.add(pending)
+                # All of it is one call of C: no signal handler raises between the taking and its
+                # note. No variable keeps a method of the producer, as an error would keep that.
+                taken.extend(
+                    map(
+                        partial(
+                            self._producer.produce,
+                            value=value,
+                            key=key,
+                            headers=headers,
+                            on_delivery=pending.hear,
+                        ),
+                        [topic],
+                    )
                 )
-            except BaseException:
-                share.is_handed_over = False
-                self._forget(pending)
-                raise
+            except (KafkaException, BufferError, ValueError, TypeError) as error:
+                if taken:
+                    # A handler's, which is its caller's: it says nothing of the record.
+                    raise
+                raise NotTaken(error) from error
+            finally:
+                if not taken:
+                    share.is_handed_over = False
+                    self._forget(pending)
         finally:
             self._changed.release()
         return pending

@@ -64,7 +64,9 @@ class KafkaPythonPending:
                 raise KafkaTimeoutError("no answer in time")
             stored = self._future.get(timeout=max(0.001, left_s))
         except KafkaError as error:
-            refusal = refusal_of(error) if self._refusals_are_certain else None
+            # Any other error of that kind is a signal handler's.
+            is_certain = self._refusals_are_certain and error is self._future.exception
+            refusal = refusal_of(error) if is_certain else None
             if refusal is not None:
                 raise refusal from error
             why = self._why()

@@ -21,12 +21,12 @@ from kafka.net.compat import KafkaNetClient
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 import feedback.kafka.kafka_python.records
-import feedback.kafka.kafka_python.retries
 import feedback.kafka.kafka_python.sockets  # noqa: F401 - these mend kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.kafka.durability import PLAIN, Durability
 from feedback.kafka.kafka_python.failures import fault_lost, why_lost
 from feedback.kafka.kafka_python.faults import fault_of, in_words
+from feedback.kafka.kafka_python.offers import OfferedHeaders
 from feedback.kafka.kafka_python.pending_record import KafkaPythonPending
 from feedback.kafka.kafka_python.send_refusals import refusal_of
 from feedback.kafka.send_errors import (
@@ -103,25 +103,19 @@ class KafkaPythonSender:
             raise OutOfTime("no time was left to hand it to Kafka")
         producer = self._connected(deadline_s)
         asked_s = monotonic_s()
+        offered = OfferedHeaders(headers)
         try:
             if producer._metadata.partitions_for_topic(topic) is None:
                 # kafka-python would wait for the topic as long as for a whole send.
                 left_s = min(self._block_s, deadline_s - asked_s)
                 producer._wait_on_metadata(topic, max(0, int(left_s * 1000)))
             require_safe_topic(self._safety, topic, deadline_s)
-            future = producer.send(topic, key=key, value=value, headers=headers)
-        except MessageSizeTooLargeError as error:
-            limit = self._max_request_bytes
-            raise RecordNotSent(f"the record is larger than {limit} bytes") from error
-        except KafkaError as error:
-            why = refusal_of(error) or self._why_no_metadata(producer, topic, asked_s)
-            raise why from error
-        except (ValueError, TypeError) as error:
-            raise RecordNotSent(str(error)) from error
-        except (KeyError, RuntimeError) as error:
-            # The metadata changed during the call, before anything was appended.
-            said = f"topic {topic!r}: {type(error).__name__} {error}"
-            raise TopicAway(said) from error
+            future = producer.send(topic, key=key, value=value, headers=offered)
+        except (KafkaError, ValueError, TypeError, KeyError, RuntimeError) as error:
+            if offered.may_be_stored:
+                # A signal handler's, which is its caller's: it says nothing of the record.
+                raise
+            raise self._why_not_sent(error, producer, topic, asked_s) from error
         return KafkaPythonPending(
             future,
             deadline_s,
@@ -129,6 +123,19 @@ class KafkaPythonSender:
             why=lambda: fault_lost(_net_of(producer), since_s=asked_s),
             refusals_are_certain=not self._durability.is_idempotent,
         )
+
+    def _why_not_sent(
+        self, error: Exception, producer: KafkaProducer, topic: str, asked_s: float
+    ) -> RecordNotSent:
+        """Return our error for a record that was given to no batch."""
+        if isinstance(error, MessageSizeTooLargeError):
+            return RecordNotSent(f"the record is larger than {self._max_request_bytes} bytes")
+        if isinstance(error, KafkaError):
+            return refusal_of(error) or self._why_no_metadata(producer, topic, asked_s)
+        if isinstance(error, ValueError | TypeError):
+            return RecordNotSent(str(error))
+        # The metadata changed during the call.
+        return TopicAway(f"topic {topic!r}: {type(error).__name__} {error}")
 
     @property
     def address(self) -> str:

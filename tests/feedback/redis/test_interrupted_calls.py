@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 import hiredis
 import pytest
+from redis import BlockingConnectionPool
 
 from feedback.errors import RedisUnavailable
 from feedback.redis.events import EventListener
@@ -26,6 +28,13 @@ from tests.kit.interrupts import Interrupt, interrupted_everywhere
 def _store(url: str) -> StatusStore:
     settings = RedisSection(url=url, timeout_s=2.0)
     return StatusStore(connect(settings), f"g{uuid.uuid4().hex}", settings)
+
+
+def _raising(error: type[BaseException]) -> Callable[[], None]:
+    def handler() -> None:
+        raise error
+
+    return handler
 
 
 @pytest.fixture
@@ -55,6 +64,80 @@ def test_the_answer_to_an_interrupted_call_is_not_taken_for_that_to_the_next(
                 store.read("known")
         assert store.read("nobody's").state is State.UNKNOWN
         store.close()
+
+
+def _refused_and_then_late() -> None:
+    try:
+        raise ConnectionRefusedError
+    except ConnectionRefusedError as error:
+        raise TimeoutError from error
+
+
+@pytest.mark.parametrize(
+    "handler", [_refused_and_then_late, *map(_raising, (ConnectionRefusedError, FileNotFoundError))]
+)
+def test_a_call_that_was_sent_may_have_reached_redis_whatever_a_handler_raises(
+    store: StatusStore, monkeypatch: pytest.MonkeyPatch, handler: Callable[[], None]
+) -> None:
+    write = StatusWrite("sent", State.PENDING, attempt=1, generation=0, payload_sha256="x")
+    store.read("connects")
+    send: Any = TcpConnection.send_packed_command
+
+    def interrupted(*given: Any, **named: Any) -> None:
+        send(*given, **named)
+        handler()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TcpConnection, "send_packed_command", interrupted)
+        with pytest.raises(RedisUnavailable) as caught:
+            store.write([write])
+    assert store.read("sent").state is State.PENDING
+    assert not caught.value.never_reached
+
+
+@pytest.mark.parametrize("is_given_back", [False, True])
+def test_a_call_whose_answer_was_read_has_reached_redis_whatever_a_handler_raises(
+    store: StatusStore, monkeypatch: pytest.MonkeyPatch, is_given_back: bool
+) -> None:
+    write = StatusWrite("sent", State.PENDING, attempt=1, generation=0, payload_sha256="x")
+    store.read("connects")
+    release: Any = BlockingConnectionPool.release
+
+    def interrupted(*given: Any) -> None:
+        if is_given_back:
+            release(*given)
+        raise ConnectionRefusedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BlockingConnectionPool, "release", interrupted)
+        with pytest.raises(RedisUnavailable) as caught:
+            store.write([write])
+    assert store.read("sent").state is State.PENDING
+    assert not caught.value.never_reached
+
+
+def test_a_connection_is_given_back_once_where_a_handler_raises_just_after_that(
+    store: StatusStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release: Any = BlockingConnectionPool.release
+    pool: Any = store.redis.connection_pool
+    # A full pool takes nothing twice.
+    other = pool.get_connection()
+
+    def interrupted(*given: Any) -> None:
+        release(*given)
+        raise Interrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BlockingConnectionPool, "release", interrupted)
+        with pytest.raises(Interrupt) as caught:
+            store.read("a")
+    # What the error has kept until now is dropped.
+    del caught
+    gc.collect()
+    given_back = [one for one in pool.pool.queue if one is not None]
+    pool.release(other)
+    assert len(given_back) == 1
 
 
 def test_an_interrupted_call_holds_up_no_later_one_of_another_thread(store: StatusStore) -> None:
