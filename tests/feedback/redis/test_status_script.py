@@ -210,7 +210,7 @@ def words_of(worker: str, request_id: str) -> list[StatusWrite]:
     return [accepted, accepted._replace(fields={"worker": ""}, held_by=worker), *runs]
 
 
-def test_no_word_beside_a_resend_that_failed_makes_a_living_holder_nobody_or_one_of_who_gave_up(
+def test_beside_a_resend_that_failed_only_its_holder_gives_a_request_up(
     redis: Redis, store: StatusStore
 ) -> None:
     for worker in ("w1", "w2"):

@@ -693,8 +693,9 @@ def test_a_request_that_was_given_up_during_resends_that_failed_reads_as_lost(
         a_write(State.RETRYING, generation=1, fields={"worker": "w1"}),
         GIVEN_UP._replace(held_by="w2"),
         GIVEN_UP._replace(payload_sha256=OTHER_SHA),
+        a_write(State.FAILED, generation=0, fields={"code": "PAYLOAD_GONE"}, held_by="w1"),
     ],
-    ids=["accepted-by-another", "again", "runs", "retries", "given-up-by-another", "of-another"],
+    ids=["accepted", "again", "runs", "retries", "given-up", "of-another-payload", "gone"],
 )
 def test_no_other_word_of_the_attempt_before_changes_who_has_it(
     store: StatusStore, late: StatusWrite
