@@ -22,9 +22,9 @@ got `NotSent`. Then it is refused, and nothing is sent. A writer that has found 
 payload (a Redis may evict single keys), follows nothing: it is refused where a status stands by
 then, or the payload has gone as well.
 
-Workers go on meanwhile, and what they say of the attempt before is refused. One word of it leaves
-a mark all the same: where the worker in `worker` gives the request up, that field gets a suffix,
-and a status that is put back reads as LOST (`holder_after_refusal`).
+Workers go on meanwhile, and until there is an outcome, what they say of an earlier attempt is
+refused. One refused word leaves a mark: where the worker in `worker` gives the request up, that
+field gets a suffix, and a status that is put back reads as LOST (`holder_after_refusal`).
 
 PENDING also names the start of the server at which it was written (`told_in`, its `run_id`). After
 another start Redis may have older data, by a promoted replica or a snapshot: a status there may

@@ -18,6 +18,7 @@ from feedback.status import (
     StoredFacts,
     WriteFacts,
     holder_after_refusal,
+    is_other_request,
     judge,
 )
 from feedback.statuses import Refused, Replaced, StatusWrite
@@ -84,9 +85,8 @@ def worker_of(write: WriteFacts) -> str | None:
 def holder(stored: StoredFacts, write: WriteFacts, refusal: RefusalReason | None) -> str | None:
     """Return the worker that is named after a write, said again from the docs of the statuses."""
     if refusal is None:
-        is_kept = stored.payload_sha256 == write.payload_sha256 and write.topic != "other"
-        named = worker_of(write)
-        return (stored.worker if is_kept else None) if named is None else named
+        kept = None if is_other_request(stored, write) else stored.worker
+        return kept if worker_of(write) is None else worker_of(write)
     is_late = (stored.state, write.state) == (State.PENDING, State.ACCEPTED)
     is_late = is_late and refusal is RefusalReason.ATTEMPT
     is_over = stored.generation > 0 and (write.reopens is None or write.reopens < stored.generation)
