@@ -226,8 +226,7 @@ def test_beside_a_resend_that_failed_only_its_holder_gives_a_request_up(
         _, replaced, *answers = store.replace([accepted, resend, *words])
         assert all(isinstance(one, Refused) for one in answers)
         assert isinstance(replaced, Replaced)
-        taken_back = {"attempt": 2, "payload_sha256": SHA, "deadline_at": 9}
-        assert store.forget(name, **taken_back, replaced=replaced)
+        assert store.forget(name, attempt=2, payload_sha256=SHA, deadline_at=9, replaced=replaced)
         status = store.read(name)
         gave_up = any(one.held_by == "w1" for one in words) and start == "w1"
         expected = f"{start}-disowned" if gave_up else start
