@@ -46,6 +46,9 @@ FINAL = frozenset({State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.EXPIRED,
 # Written before a claim, so they carry no generation.
 BEFORE_CLAIM = frozenset({State.PENDING, State.ACCEPTED})
 
+# The suffix of a worker's id where that worker has a request, or a claim, no more.
+DISOWNED = "-disowned"
+
 # We assume that no two clocks differ by more.
 CLOCKS_APART_S = 3600
 
@@ -190,6 +193,26 @@ def judge(
     if write.attempt < stored.attempt and not _brings_outcome(stored, write):
         return RefusalReason.ATTEMPT
     return None if write.state in FOLLOWERS[stored.state] else RefusalReason.STATE
+
+
+def holder_after_refusal(stored: StoredFacts, write: WriteFacts) -> str | None:
+    """Return the worker that a status names after a write was refused for its attempt.
+
+    While the PENDING of a resend stands, a worker may give up the attempt before it. Where that
+    PENDING is taken back, the earlier status stands again. It would never read as LOST if it named
+    a worker that lives and has given the request up. So the name gets the suffix `DISOWNED`, under
+    which there is no heartbeat. It is not cleared: an empty name says that nobody has the request,
+    and another worker may have accepted it meanwhile, whose word was refused as well.
+
+    Returns:
+        None where the write changes nothing.
+    """
+    is_given_up = write.state is State.ACCEPTED and bool(write.held_by)
+    # What was sent before a failure that the PENDING reopens is over, and says nothing of it.
+    is_of_run = (write.reopens or 0) >= stored.generation
+    if stored.state is State.PENDING and is_given_up and is_of_run:
+        return stored.worker + DISOWNED
+    return None
 
 
 def _brings_outcome(stored: StoredFacts, write: WriteFacts) -> bool:

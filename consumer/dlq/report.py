@@ -55,7 +55,8 @@ def holder_of(row: Row | None, status: Status | None) -> RequestHolder | None:
     # A status behind the row tells of a run that has ended, unless it was sent again since.
     is_sent_again = row is not None and row.attempt < status.attempt
     is_news = row is None or (row.state == JournalState.FAILED and is_sent_again)
-    return RequestHolder(status.worker) if is_news else None
+    name = status.worker.removesuffix(DISOWNED)
+    return RequestHolder(name, has_given_up=name != status.worker) if is_news else None
 
 
 MOST_KEYS = 10

@@ -22,6 +22,10 @@ got `NotSent`. Then it is refused, and nothing is sent. A writer that has found 
 payload (a Redis may evict single keys), follows nothing: it is refused where a status stands by
 then, or the payload has gone as well.
 
+Workers go on meanwhile, and until there is an outcome, what they say of an earlier attempt is
+refused. One refused word leaves a mark: where the worker in `worker` gives the request up, that
+field gets a suffix, and a status that is put back reads as LOST (`holder_after_refusal`).
+
 PENDING also names the start of the server at which it was written (`told_in`, its `run_id`). After
 another start Redis may have older data, by a promoted replica or a snapshot: a status there may
 have been taken back since, and its client may have got `NotSent` (`may_be_taken_back`). A PENDING
@@ -40,6 +44,7 @@ from collections.abc import Iterable, Mapping
 from feedback.status import (
     BEFORE_CLAIM,
     CLOCKS_APART_S,
+    DISOWNED,
     FINAL,
     FOLLOWERS,
     NEWER_GENERATION,
@@ -131,6 +136,13 @@ local function judge(old, write)
   return '{RefusalReason.STATE}'
 end
 
+-- its holder gives up the attempt before a resend, whose PENDING may be taken back
+local function is_given_up(old, write)
+  if old[1] ~= '{State.PENDING}' or write.state ~= '{State.ACCEPTED}' then return false end
+  if write.held_by == '*' or write.held_by == '' then return false end
+  return (write.reopens or 0) >= (tonumber(old[3]) or 0)
+end
+
 local time = redis.call('TIME')
 local now = time[1] .. string.format('%03d', math.floor(time[2] / 1000))
 
@@ -197,6 +209,9 @@ for i = 1, #KEYS - 1, 2 do
   if refusal then
     -- an open one that stands is looked at, whoever told it
     if old[1] and not FINAL[write.state] then look_at_open(old[1], request_id) end
+    if refusal == '{RefusalReason.ATTEMPT}' and is_given_up(old, write) then
+      redis.call('HSET', key, 'worker', write.held_by .. '{DISOWNED}')
+    end
     replies[#replies + 1] = table.concat(
       {{refusal, old[1] or '{State.UNKNOWN}', old[2] or '0', old[3] or '0', old[5] or ''}}, '|')
   else

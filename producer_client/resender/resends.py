@@ -22,7 +22,7 @@ from feedback.logs import EventLog
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.deadlines import Deadlines, TakenRequests
 from feedback.redis.store import StatusStore
-from feedback.status import FINAL, State
+from feedback.status import DISOWNED, FINAL, State
 from feedback.statuses import Refused, Status, StatusWrite
 from producer_client.resender.payloads import MissingPayload, PayloadFinder
 from producer_client.sending.blocking_sends import BlockingSends
@@ -242,7 +242,9 @@ class Resends:
 def _has_nobody(status: Status, *, is_long_past: bool) -> bool:
     """Whether no worker has a request that was never claimed, or none may claim it any more."""
     if is_long_past:
-        return status.state in (State.LOST, State.PENDING)
+        # Beside a resend another worker may have accepted it since, and was refused that word.
+        is_disowned = (status.worker or "").endswith(DISOWNED)
+        return status.state in (State.LOST, State.PENDING) and not is_disowned
     return status.state is State.LOST and not status.worker
 
 

@@ -48,8 +48,8 @@ from feedback.errors import NotSent, SendUnknown
 from feedback.kafka.source import CommitFailed
 from feedback.records.envelope import MAX_ATTEMPT, Envelope
 from feedback.redis.deadlines import TakenRequests
+from feedback.status import DISOWNED, StoredFacts, WriteFacts, holder_after_refusal, judge
 from feedback.status import State as Told
-from feedback.status import StoredFacts, WriteFacts, judge
 from feedback.statuses import Status
 from producer_client.resender import resend_plan
 from producer_client.sending import send_flow, send_rules
@@ -208,6 +208,24 @@ def _nothing_forgotten(self: Database) -> Mapping[Any, Any]:
 
 def _same_payload(one: Claim | Refusal, row: Row) -> bool:
     return row.payload_sha256 == one.payload_sha256
+
+
+def _nobody_gives_up(stored: StoredFacts, write: WriteFacts) -> str | None:
+    return None
+
+
+def _nobody_has_it(stored: StoredFacts, write: WriteFacts) -> str | None:
+    return None if holder_after_refusal(stored, write) is None else ""
+
+
+def _as_given_up_too(*states: Told) -> Callable[[StoredFacts, WriteFacts], str | None]:
+    def named(stored: StoredFacts, write: WriteFacts) -> str | None:
+        is_beside = stored.state is Told.PENDING and write.state in states and write.held_by is None
+        if is_beside and stored.worker:
+            return stored.worker + DISOWNED
+        return holder_after_refusal(stored, write)
+
+    return named
 
 
 def _other_payload(stored: StoredFacts, write: WriteFacts) -> bool:
@@ -370,6 +388,18 @@ ALSO_PLANTED = (
         "what was looked at once leaves the due set", ((SimulatedDeadlines, "settle", _look_once),)
     ),
     Planted("an empty Redis is not told again", ((StatusRestore, "_tell_rows", _say_nothing),)),
+    Planted(
+        "nobody has what its worker gives up beside a resend",
+        ((redis, "holder_after_refusal", _nobody_has_it),),
+    ),
+    Planted(
+        "who accepts a request beside a resend takes it from its worker",
+        ((redis, "holder_after_refusal", _as_given_up_too(Told.ACCEPTED)),),
+    ),
+    Planted(
+        "who runs a request beside a resend takes it from its worker",
+        ((redis, "holder_after_refusal", _as_given_up_too(Told.RUNNING, Told.RETRYING)),),
+    ),
 )
 REPEATS_NOTHING = Planted(
     "a resend does not say which record it repeats",
@@ -382,9 +412,17 @@ TOLD_WITHOUT_TIME = Planted(
     "nobody is told the time of a record that names no deadline",
     ((status_messages, "_first", _told_without_time),),
 )
-# Each is found where the journal has forgotten something: so the excuses for that do not hide it.
-# By the seed of a schedule, and the promise that it breaks there.
+# By the seed of a schedule, and the promise that it breaks there. All but the first are found where
+# the journal has forgotten something: so the excuses for that do not hide them.
 PLANTED_IN = (
+    (
+        Planted(
+            "what is given up beside a resend is not noted",
+            ((redis, "holder_after_refusal", _nobody_gives_up),),
+        ),
+        9002802,
+        "a worker that lives has what it has accepted",
+    ),
     (
         Planted("a run that is over is granted again", ((InFlight, "granted_again", _not_again),)),
         13650,

@@ -22,6 +22,7 @@ from feedback.status import (
     State,
     StoredFacts,
     WriteFacts,
+    holder_after_refusal,
     is_other_request,
     judge,
     may_be_taken_back,
@@ -153,6 +154,10 @@ class RedisServer:
         tellings: list[str] = []
         refused = self._refusal(stands, write)
         if refused is not None:
+            if stands is not None and refused.reason is RefusalReason.ATTEMPT:
+                worker = holder_after_refusal(*_facts(stands, write))
+                if worker is not None:
+                    self.hashes[write.request_id]["worker"] = worker
             self._on_status(before, write, refused)
             return refused
         if stands is not None:

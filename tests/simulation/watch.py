@@ -478,6 +478,7 @@ class Watch:
         if refused is None or refused.reason is not RefusalReason.PAYLOAD:
             self._confirmed.add(name)
         if refused is not None:
+            self._left_alone(before, write)
             return
         if write.generation and write.state in FINAL and name not in self.states:
             raise Violation("no wrong final status", f"{name} was never in the journal")
@@ -488,6 +489,18 @@ class Watch:
             return  # of another topic's request under this id the journal says what is true
         if not self._is_excused(write.request_id):
             self._stepped(before, write)
+
+    def _left_alone(self, before: Mapping[str, str] | None, write: StatusWrite) -> None:
+        """Look whether a refused write has changed who has a request.
+
+        Only a worker that has it may say so, of itself, and never that nobody has it.
+        """
+        had_it = None if before is None else before.get("worker")
+        has_it = self._world.redis.hashes.get(write.request_id, {}).get("worker")
+        gives_up = write.state is Told.ACCEPTED and write.held_by is not None
+        if has_it != had_it and not (gives_up and has_it == f"{had_it}-disowned"):
+            said = f"{write.request_id} of {had_it!r} became one of {has_it!r}: {write.state}"
+            raise Violation("a refused word takes no request from its worker", said)
 
     def _stepped(self, before: Mapping[str, str], write: StatusWrite) -> None:
         state, attempt = Told(before["status"]), int(before["attempt"])

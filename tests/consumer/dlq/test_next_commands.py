@@ -158,6 +158,8 @@ def test_a_request_is_held_by_its_claim_or_by_the_worker_that_accepted_it() -> N
     accepted = Status("a", State.ACCEPTED, attempt=2, worker="w2")
     assert holder_of(None, accepted) == RequestHolder("w2")
     assert holder_of(failed(attempt=1), accepted) == RequestHolder("w2")
+    lost = Status("a", State.LOST, worker="w2-disowned")
+    assert holder_of(None, lost) == RequestHolder("w2", has_given_up=True)
     assert holder_of(failed(attempt=2), accepted) is None
     assert holder_of(row("a", "SUCCEEDED"), accepted) is None
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any, cast
 
 import pytest
@@ -17,9 +17,11 @@ from feedback.status import (
     State,
     StoredFacts,
     WriteFacts,
+    holder_after_refusal,
+    is_other_request,
     judge,
 )
-from feedback.statuses import StatusWrite
+from feedback.statuses import Refused, Replaced, StatusWrite
 from tests.feedback.samples import OTHER_SHA, SHA
 
 ATTEMPTS = (1, 2)
@@ -32,7 +34,11 @@ end
 """
 FOUND = """
 local found = {}
-for i, key in ipairs(KEYS) do found[i] = redis.call('HGET', key, 'status') end
+for i, key in ipairs(KEYS) do
+  for _, field in ipairs({'status', 'worker'}) do
+    found[#found + 1] = redis.call('HGET', key, field)
+  end
+end
 return found
 """
 
@@ -69,7 +75,39 @@ def every_write() -> Iterator[WriteFacts]:
 WRITES = tuple(every_write())
 
 
+def worker_of(write: WriteFacts) -> str | None:
+    """Return the worker that a write names: none where one gives up, and nothing from a client."""
+    if write.state is State.PENDING:
+        return None
+    return "" if write.state is State.ACCEPTED and write.held_by else "w3"
+
+
+def holder(stored: StoredFacts, write: WriteFacts, refusal: RefusalReason | None) -> str | None:
+    """Return the worker that is named after a write, said again from the docs of the statuses."""
+    if refusal is None:
+        kept = None if is_other_request(stored, write) else stored.worker
+        return kept if worker_of(write) is None else worker_of(write)
+    is_late = (stored.state, write.state) == (State.PENDING, State.ACCEPTED)
+    is_late = is_late and refusal is RefusalReason.ATTEMPT
+    is_over = stored.generation > 0 and (write.reopens is None or write.reopens < stored.generation)
+    gives_up = is_late and not is_over and write.held_by is not None
+    return "w1-disowned" if gives_up else stored.worker
+
+
+def test_the_rule_names_the_holder_of_every_refused_write_as_the_docs_do() -> None:
+    changed = 0
+    for stored, write in product(every_stored(), WRITES):
+        if judge(stored, write) is RefusalReason.ATTEMPT:
+            named = holder_after_refusal(stored, write)
+            changed += named is not None
+            expected = holder(stored, write, RefusalReason.ATTEMPT)
+            assert (stored.worker if named is None else named) == expected, (stored, write)
+    assert changed
+
+
 def told(write: WriteFacts, request_id: str) -> StatusWrite:
+    worker = worker_of(write)
+    fields = {"topic": write.topic} if write.topic else {}
     return StatusWrite(
         request_id,
         write.state,
@@ -80,7 +118,7 @@ def told(write: WriteFacts, request_id: str) -> StatusWrite:
         held_by=write.held_by,
         reopens=write.reopens,
         follows=write.follows,
-        fields={"topic": write.topic} if write.topic else {},
+        fields=fields if worker is None else {**fields, "worker": worker},
     )
 
 
@@ -123,10 +161,11 @@ class Bench:
             assert seen == (stored.attempt, stored.generation, stored.resend)
         return [None if refused is None else refused.reason for refused in answers]
 
-    def found(self) -> Sequence[str | None]:
-        """Return the status that stands under each key."""
+    def found(self) -> Sequence[tuple[str | None, ...]]:
+        """Return the status that stands under each key, and the worker that it names."""
         raw = cast(Any, self._redis.eval(FOUND, len(self._keys), *self._keys))
-        return [None if one is None else one.decode() for one in raw]
+        words = [None if one is None else one.decode() for one in raw]
+        return list(zip(words[::2], words[1::2], strict=True))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +180,7 @@ def test_the_script_judges_every_write_over_every_status_as_the_rule_does(
         expected = [judge(stored, write) for write in WRITES]
         assert bench.judged(stored) == expected, stored
         standing = [
-            str(write.state if refusal is None else stored.state)
+            (str(write.state if refusal is None else stored.state), holder(stored, write, refusal))
             for write, refusal in zip(WRITES, expected, strict=True)
         ]
         assert bench.found() == standing, stored
@@ -152,5 +191,43 @@ def test_the_script_takes_where_nothing_stands_every_write_that_says_nothing_of_
 ) -> None:
     bench = Bench(redis, store)
     assert bench.judged(None) == [judge(None, write) for write in WRITES]
-    expected = [None if write.follows is not None else str(write.state) for write in WRITES]
+    expected = [
+        (None, None) if write.follows is not None else (str(write.state), worker_of(write))
+        for write in WRITES
+    ]
     assert bench.found() == expected
+
+
+LONGEST = 3
+STARTS = ("w1", "")
+RUNS = (State.RUNNING, State.RETRYING)
+
+
+def words_of(worker: str, request_id: str) -> list[StatusWrite]:
+    """Return all that a worker may say of the first attempt beside the PENDING of the second."""
+    accepted = StatusWrite(request_id, State.ACCEPTED, 1, 0, SHA, {"worker": worker})
+    runs = (StatusWrite(request_id, state, 1, 1, SHA, {"worker": worker}) for state in RUNS)
+    return [accepted, accepted._replace(fields={"worker": ""}, held_by=worker), *runs]
+
+
+def test_beside_a_resend_that_failed_only_its_holder_gives_a_request_up(
+    redis: Redis, store: StatusStore
+) -> None:
+    lengths = range(LONGEST + 1)
+    every = [*chain.from_iterable(product(range(8), repeat=one) for one in lengths)]
+    for start, (number, picks) in product(STARTS, enumerate(every)):
+        name = f"{start or 'nobody'}-{number}"
+        choices = [*words_of("w1", name), *words_of("w2", name)]
+        words = [choices[at] for at in picks]
+        accepted = StatusWrite(name, State.ACCEPTED, 1, 0, SHA, {"worker": start})
+        resend = StatusWrite(name, State.PENDING, 2, 0, SHA, {"deadline_at": "9"})
+        _, replaced, *answers = store.replace([accepted, resend, *words])
+        assert all(isinstance(one, Refused) for one in answers)
+        assert isinstance(replaced, Replaced)
+        assert store.forget(name, attempt=2, payload_sha256=SHA, deadline_at=9, replaced=replaced)
+        store.beat("w1", {})  # each time: all of them take longer than it lives
+        status = store.read(name)
+        gave_up = any(one.held_by == "w1" for one in words) and start == "w1"
+        expected = f"{start}-disowned" if gave_up else start
+        assert (status.worker or "") == expected, words
+        assert status.state is (State.ACCEPTED if start and not gave_up else State.LOST)

@@ -665,6 +665,76 @@ def test_a_resend_that_failed_puts_back_what_stood_before_it(
     assert store.kept_payload("r") == PAYLOAD
 
 
+GIVEN_UP = a_write(State.ACCEPTED, fields={"code": "NO", "worker": ""}, held_by="w1")
+
+
+def test_a_request_that_was_given_up_during_resends_that_failed_reads_as_lost(
+    store: StatusStore,
+) -> None:
+    store.beat("w1", {})
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w1"}))
+    answers = [*store.replace([resend()]), *store.replace([resend(attempt=3)])]
+    (refused,) = told(store, GIVEN_UP)
+    assert refused is not None
+    assert refused.reason is RefusalReason.ATTEMPT
+    assert (store.read("r").state, store.read("r").attempt) == (State.PENDING, 3)
+    assert forget(store, attempt=3, replaced=answers[1])
+    assert forget(store, attempt=2, replaced=answers[0])
+    status = store.read("r")
+    assert (status.state, status.attempt, status.worker) == (State.LOST, 1, "w1-disowned")
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        a_write(State.ACCEPTED, fields={"worker": "w2"}),
+        a_write(State.ACCEPTED, fields={"worker": "w1"}),
+        a_write(State.RUNNING, generation=1, fields={"worker": "w1"}),
+        a_write(State.RETRYING, generation=1, fields={"worker": "w1"}),
+        GIVEN_UP._replace(held_by="w2"),
+        GIVEN_UP._replace(payload_sha256=OTHER_SHA),
+        a_write(State.FAILED, generation=0, fields={"code": "PAYLOAD_GONE"}, held_by="w1"),
+    ],
+    ids=["accepted", "again", "runs", "retries", "given-up", "of-another-payload", "gone"],
+)
+def test_no_other_word_of_the_attempt_before_changes_who_has_it(
+    store: StatusStore, late: StatusWrite
+) -> None:
+    store.beat("w1", {})
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w1"}))
+    (replaced,) = store.replace([resend()])
+    before = raw_hash(store)
+    assert told(store, late) != [None]
+    assert raw_hash(store) == before
+    assert forget(store, attempt=2, replaced=replaced)
+    assert store.read("r").state is State.ACCEPTED
+
+
+def test_who_accepts_a_request_that_was_given_up_meanwhile_is_not_taken_for_nobody(
+    store: StatusStore,
+) -> None:
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w1"}))
+    (replaced,) = store.replace([resend()])
+    told(store, GIVEN_UP, a_write(State.ACCEPTED, fields={"worker": "w2"}), GIVEN_UP)
+    assert forget(store, attempt=2, replaced=replaced)
+    gone = a_write(State.FAILED, fields={"code": "PAYLOAD_GONE", "resend": "0"}, held_by="")
+    (refused,) = told(store, gone)
+    assert refused is not None
+    assert refused.reason is RefusalReason.WORKER
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w2"}))
+    assert store.read("r").worker == "w2"
+
+
+@pytest.mark.parametrize(("reopens", "is_marked"), [(None, False), (0, False), (1, True)])
+def test_what_was_sent_before_a_failure_says_nothing_of_who_has_it_since(
+    store: StatusStore, reopens: int | None, is_marked: bool
+) -> None:
+    told(store, a_write(State.FAILED, generation=1, fields={"resend": "1", "worker": "w1"}))
+    told(store, resend(attempt=3))
+    told(store, GIVEN_UP._replace(reopens=reopens))
+    assert store.read("r").worker == ("w1-disowned" if is_marked else "w1")
+
+
 def test_a_failure_does_not_stand_again_while_a_resender_may_send_what_asked_for_it(
     store: StatusStore,
 ) -> None:

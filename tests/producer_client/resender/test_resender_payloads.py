@@ -11,7 +11,7 @@ from feedback.records.envelope import Record, decode_headers, payload_sha256
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
-from feedback.status import State
+from feedback.status import DISOWNED, State
 from feedback.statuses import StatusWrite
 from producer_client import Client
 from producer_client.resender import payloads, resender
@@ -145,6 +145,21 @@ def test_a_worker_that_is_cut_off_from_redis_alone_keeps_its_requests_until_long
         look_now(worker.store, cut_off)
         eventually(lambda: worker.store.read(cut_off).state is State.FAILED, timeout_s=LIMIT_S)
     assert worker.store.read(cut_off).code == "PAYLOAD_GONE"
+
+
+def test_what_a_worker_gave_up_beside_a_resend_may_be_anothers_however_long_past_the_deadline(
+    worker: Worker, settings: Settings
+) -> None:
+    request_id = _foreign(settings, worker.store, "disowned")
+    _delete_records(settings)
+    key = worker.store.request_key(request_id)
+    worker.store.redis.hset(key, "worker", WORKER_ID + DISOWNED)
+    _end_deadline(worker, request_id)
+    look_now(worker.store, request_id)
+    with running(settings):
+        later_ms = epoch_ms() + PATIENT_S * 1000
+        eventually(lambda: (worker.looked_at(request_id) or 0) > later_ms, timeout_s=LIMIT_S)
+        assert worker.store.read(request_id).state is State.LOST
 
 
 def test_what_a_living_worker_has_accepted_is_its_own_though_the_record_is_gone_and_long_overdue(
