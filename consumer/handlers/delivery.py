@@ -17,7 +17,6 @@ from feedback.records.envelope import (
     payload_sha256,
 )
 from feedback.records.schemas import value_fault
-from feedback.statuses import Refused
 
 INVALID_MESSAGE = "INVALID_MESSAGE"
 PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
@@ -39,7 +38,6 @@ class Delivery(NamedTuple):
         claimed_at: epoch ms of its claim, by the journal's clock; 0 before it is claimed.
         is_known: whether Redis knew of a run of it when it was read, or others may have run it
             since.
-        stands: the status that Redis had of such a run then.
     """
 
     record: Record
@@ -56,7 +54,6 @@ class Delivery(NamedTuple):
     voids: int = 0
     claimed_at: int = 0
     is_known: bool = False
-    stands: Refused | None = None
 
     @property
     def request_id(self) -> str:

@@ -304,7 +304,7 @@ def _known_among(
 ) -> dict[Place, Delivery]:
     """Return those of which Redis knows a run, as its answers say, by where they were read."""
     return {
-        (*one.record[:3],): one._replace(is_known=True, stands=answer)
+        (*one.record[:3],): one._replace(is_known=True)
         for one, answer in zip(valid, answers, strict=False)
         if answer is not None and answer.generation > 0
     }

@@ -33,8 +33,7 @@ from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
-from feedback.status import FINAL, RefusalReason
-from feedback.statuses import Refused, StatusWrite
+from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.worker")
 
@@ -289,9 +288,7 @@ class FollowUp:
             restore = verdict.kind is VerdictKind.MISMATCH
             is_older = restore or _was_sent_before(delivery.envelope.reopens, verdict.row)
             attempt = None if is_older else delivery.envelope.attempt
-            if restore or not _is_told(verdict.row, attempt or 0, delivery.stands):
-                one = status_messages.from_row(verdict.row, attempt=attempt, restore=restore)
-                answers.append(one)
+            answers.append(status_messages.from_row(verdict.row, attempt=attempt, restore=restore))
         return False
 
     def _warn_of_late(self, row: Row) -> None:
@@ -308,15 +305,3 @@ def _was_sent_before(reopens: int | None, row: Row) -> bool:
     """Whether a failure that may be reopened is told to nobody who has asked for that: this was
     sent before its client knew of it, and another sending may be on its way."""
     return row.resend and reopens is not None and reopens < row.generation
-
-
-def _is_told(row: Row, attempt: int, stands: Refused | None) -> bool:
-    """Whether Redis, which was told how a request ended, has said so when this one was read.
-
-    A status that it loses from then on is restored as that of any other request that has ended.
-    """
-    if stands is None or stands.reason is RefusalReason.PAYLOAD or row.published_at is None:
-        return False
-    told = (str(stands.state), stands.generation, stands.resend)
-    is_it = stands.state in FINAL and told == (row.state, row.generation, row.resend)
-    return is_it and stands.attempt >= max(row.attempt, attempt)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from consumer.dlq.redrive.commands import SWITCH_S, prompt_threads
+from consumer.dlq.redrive.commands import SWITCH_S, _pace, prompt_threads
 
 
 def test_threads_change_often_until_the_redrive_ends_however_it_does() -> None:
@@ -13,4 +13,11 @@ def test_threads_change_often_until_the_redrive_ends_however_it_does() -> None:
     with pytest.raises(ZeroDivisionError), prompt_threads():
         assert sys.getswitchinterval() == pytest.approx(SWITCH_S)
         raise ZeroDivisionError
+    assert sys.getswitchinterval() == before_s
+
+
+def test_a_redrive_of_the_command_has_such_threads() -> None:
+    before_s = sys.getswitchinterval()
+    with _pace(None, "letters"):
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_S)
     assert sys.getswitchinterval() == before_s
