@@ -417,7 +417,7 @@ class InFlight:
     def _judged(self, one: Settlement, finish: Finish) -> Settlement:
         for judge in self._judges:
             finish = judge.judged(finish, one.delivery)
-        return replace(one, finish=finish)
+        return one if finish is one.finish else replace(one, finish=finish)
 
     def _bury(self, death: ChildDied) -> None:
         log.warning(

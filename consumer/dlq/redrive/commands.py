@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,6 +49,8 @@ from feedback.console.plurals import counted
 from feedback.console.progress import progress_bar
 from feedback.console.source import say_source
 from feedback.settings.settings import Settings
+
+SWITCH_S = 0.0005
 
 
 @click.command()
@@ -267,8 +270,23 @@ def _said(
 
 @contextmanager
 def _pace(rate: float | None, what: str) -> Iterator[RedrivePace]:
-    with progress_bar(what) as advance, stopping_at_signals() as stopping:
+    with progress_bar(what) as advance, stopping_at_signals() as stopping, prompt_threads():
         yield RedrivePace(rate, stopping, advance)
+
+
+@contextmanager
+def prompt_threads() -> Iterator[None]:
+    """Let the threads of this process change often while the block runs.
+
+    Reading, reopening and sending compute in three of them. At Python's 5 ms each answer of Kafka
+    and Redis waits so long for a thread that computes, and the sending waits for many.
+    """
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before_s)
 
 
 def _ask_where_asked_anew(settings: Settings, given: LetterOptions) -> None:

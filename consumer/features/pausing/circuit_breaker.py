@@ -217,4 +217,7 @@ class CircuitBreaker:
         return min(times, default=None)
 
     def _kept(self, topic: str) -> _Runs:
-        return self._runs.setdefault(topic, _Runs(self._window))
+        runs = self._runs.get(topic)
+        if runs is None:
+            runs = self._runs[topic] = _Runs(self._window)
+        return runs

