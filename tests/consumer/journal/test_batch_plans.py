@@ -32,7 +32,13 @@ STATEMENTS: dict[str, tuple[Callable[[str], Any], BatchShape, Any, dict[str, Any
         {"found": "CLAIMED", "this_worker": "me"},
     ),
     "late finish": (partial(_finish, is_ours=False), FINISHES, ENDED, {"found": "IN_DOUBT"}),
-    "effect": (_mark_effect, RUNS, ENDED[:3], {"this_worker": "me"}),
+    "effect": (partial(_mark_effect, only_in_time=False), RUNS, ENDED[:3], {"this_worker": "me"}),
+    "effect in time": (
+        partial(_mark_effect, only_in_time=True),
+        RUNS,
+        ENDED[:3],
+        {"this_worker": "me"},
+    ),
     "published": (_mark_published, STATES, ENDED[:4], {}),
 }
 
