@@ -161,13 +161,13 @@ class Worker:
         self._note_lapse(now_s)
         again = self._selection.continuable(now_s, self._pool.free_slots)
         self._selection.take(now_s, self._pool.free_slots - len(again))
+        skips = self._skips()
         try:
             looked = self._own_runs.look_if_due(now_s)
             if looked:
                 # It may have hung, or this host stood still meanwhile.
                 self._note_lapse(monotonic_s())
             batch = self._selection.claimable(now_s, self._pool.free_slots - len(again))
-            skips = self._skips()
             if not (batch or again or skips or self._writing.has_more(now_s)):
                 if looked:
                     self._journal_answered()
