@@ -46,11 +46,15 @@ if TYPE_CHECKING:
 LEASE_S = 5.0
 HEARTBEAT_TTL_MS = 5000
 RESEND_AFTER_S = 10.0
-SETTINGS = Settings(
-    journal=JournalSection(lease_s=LEASE_S, wait_s=8.0),
-    redis=RedisSection(heartbeat_ttl_s=HEARTBEAT_TTL_MS / 1000),
-    client=ClientSection(resend_after_s=RESEND_AFTER_S),
-    worker=WorkerSection(handlers=(), processes=2, buffer_limit=4, deadline_s=20.0),
+# Sections as a whole: a variable of the environment would take the place of one that is given to
+# `Settings`, and a seed would be another schedule where servers run.
+SETTINGS = Settings().model_copy(
+    update={
+        "journal": JournalSection(lease_s=LEASE_S, wait_s=8.0),
+        "redis": RedisSection(heartbeat_ttl_s=HEARTBEAT_TTL_MS / 1000),
+        "client": ClientSection(resend_after_s=RESEND_AFTER_S),
+        "worker": WorkerSection(handlers=(), processes=2, buffer_limit=4, deadline_s=20.0),
+    }
 )
 
 
