@@ -11,12 +11,12 @@ from consumer.handlers.request import idempotency_key
 from consumer.journal.actions import Action
 from consumer.journal.lookup import LeaseRow, PastRun
 from consumer.journal.pauses import PauseRow
-from consumer.journal.records import DISOWNED, JournalState, Row
+from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive.other_system import discard_beside, has_open_failure
 from consumer.journal.redrive.redrive_rule import Redrivable, standing_discard
 from consumer.journal.redrive.reopening import UnfinishedRedrive
 from feedback.records.stored_payload import StoredPayload
-from feedback.status import FINAL, State
+from feedback.status import DISOWNED, FINAL, State
 from feedback.statuses import Status
 
 _HELD = frozenset({State.ACCEPTED, State.RUNNING, State.LOST})

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from consumer.journal.leases import FarLease, Leases, LeaseTimes
     from consumer.journal.losses.told_rule import ToldRun
     from consumer.journal.records import (
-        DISOWNED,
         RESULT_REFUSED,
         WORKER_DIED,
         Applied,
@@ -99,7 +98,6 @@ else:
             "consumer.journal.leases": ("FarLease", "Leases", "LeaseTimes"),
             "consumer.journal.sweeps.pruning": ("PrunedRows",),
             "consumer.journal.records": (
-                "DISOWNED",
                 "RESULT_REFUSED",
                 "WORKER_DIED",
                 "Applied",
@@ -132,7 +130,6 @@ else:
     )
 
 __all__ = [
-    "DISOWNED",
     "RESULT_REFUSED",
     "WORKER_DIED",
     "Applied",

@@ -17,9 +17,10 @@ from consumer.journal import clock
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import row_columns
 from consumer.journal.open_requests import by_index, open_requests, require_complete
-from consumer.journal.records import DISOWNED, Row
+from consumer.journal.records import Row
 from consumer.journal.sweeps.dead_claims import claimed_by_the_dead
 from consumer.journal.tables import DOUBT, worker
+from feedback.status import DISOWNED
 
 PAGE_ROWS = 1000
 MOST_OWNERS = 20

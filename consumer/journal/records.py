@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from feedback import status
 from feedback.records.envelope import FirstPlace
 
 # The id of its request, and its generation.
@@ -27,8 +26,6 @@ END_LOST = "END_LOST"
 CLAIMED_TWICE = "CLAIMED_TWICE"
 # The codes of a record that was refused.
 _REFUSALS = ("INVALID_MESSAGE", "PAYLOAD_MISMATCH")
-# The suffix of a worker's id as the owner of a claim that it has given up.
-DISOWNED = status.DISOWNED
 
 
 def over_message(seconds: int | str) -> str:

@@ -10,11 +10,12 @@ import json
 from dataclasses import replace
 
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
-from consumer.journal import DISOWNED, WORKER_DIED, Claim, DeadEnd, JournalState, Row
+from consumer.journal import WORKER_DIED, Claim, DeadEnd, JournalState, Row
 from consumer.journal.claims.takeover_rule import effect_excluded
 from consumer.journal.records import DEADLINE_OVER, END_LOST, cleaned
 from consumer.loop.mapping import claim_of_row
 from feedback import status
+from feedback.status import DISOWNED
 from feedback.statuses import Status
 
 PAYLOAD_GONE = "PAYLOAD_GONE"

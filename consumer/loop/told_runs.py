@@ -11,7 +11,7 @@ from typing import Protocol
 
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery
-from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, Run, ToldRun
+from consumer.journal import Claim, Finish, JournalState, OwnRun, Row, Run, ToldRun
 from consumer.journal.records import END_LOST
 from consumer.loop import mapping
 from consumer.loop.dead_ends import (
@@ -26,6 +26,7 @@ from feedback import status
 from feedback.errors import RedisUnavailable
 from feedback.logs import EventLog
 from feedback.redis.split_batch import read_apart
+from feedback.status import DISOWNED
 from feedback.statuses import Status
 
 log = EventLog("onceward.worker")

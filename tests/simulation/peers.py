@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from consumer.journal import DISOWNED, DeadEnd, FarLease, JournalState, Row, UnhandledRequest
+from consumer.journal import DeadEnd, FarLease, JournalState, Row, UnhandledRequest
 from consumer.journal.losses.lost_rows import why_followed
 from consumer.journal.losses.republish import RestoreTurn, WhoseTurn
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.records import DEADLINE_OVER, WORKER_DIED, over_message
+from feedback.status import DISOWNED
 from tests.simulation.pruning import Pruning
 from tests.simulation.tables import Change
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from random import Random
 
 from consumer.handlers.declaration import EffectKind, Handler, Order
-from consumer.journal import DISOWNED, JournalUnavailable, Row
+from consumer.journal import JournalUnavailable, Row
 from feedback.errors import RedisUnavailable
+from feedback.status import DISOWNED
 from tests.simulation.bank import Bank
 from tests.simulation.calls import Calls, Found
 from tests.simulation.clients import Sender, SimulatedClient

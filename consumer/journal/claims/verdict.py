@@ -12,7 +12,6 @@ from enum import StrEnum
 
 from consumer.journal.records import (
     CLAIMED_TWICE,
-    DISOWNED,
     Claim,
     Finish,
     FinishKind,
@@ -24,6 +23,7 @@ from consumer.journal.records import (
     Takeover,
     VerdictKind,
 )
+from feedback.status import DISOWNED
 
 
 class ClaimAction(StrEnum):

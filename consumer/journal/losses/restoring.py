@@ -32,7 +32,6 @@ from consumer.journal.losses.lost_rows import (
 )
 from consumer.journal.open_requests import open_requests, require_complete
 from consumer.journal.records import (
-    DISOWNED,
     EffectMark,
     Finish,
     FinishKind,
@@ -44,6 +43,7 @@ from consumer.journal.records import (
 )
 from consumer.journal.state_literals import CLAIMED
 from consumer.journal.tables import request
+from feedback.status import DISOWNED
 
 
 def restore(writer: JournalWriter, runs: Sequence[OwnRun]) -> list[Row]:

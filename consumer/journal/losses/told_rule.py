@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from consumer.journal.records import (
-    DISOWNED,
     END_LOST,
     FORGOTTEN,
     Claim,
@@ -18,6 +17,7 @@ from consumer.journal.records import (
     Row,
     cleaned,
 )
+from feedback.status import DISOWNED
 
 _HAPPENED = (JournalState.SUCCEEDED, JournalState.IN_DOUBT)
 _PARK = "park"

@@ -19,8 +19,11 @@ from consumer.handlers.fingerprint import digest
 from consumer.pool import ChildFailed, ChildReady
 from feedback.records.schemas import SchemaFile
 from tests.consumer.conftest import MakeStage
+from tests.consumer.foreign import Sent
 from tests.consumer.pool.conftest import make_pool
 from tests.consumer.pool.driving import HANDLERS, Driven
+from tests.consumer.running import RunningWorker
+from tests.consumer.stage import Stage
 from tests.eventually import eventually
 
 __all__ = ["make_pool"]
@@ -123,19 +126,11 @@ pathlib.Path(__file__).with_name(f"read-by-{{os.getpid()}}").touch()
 def test_a_worker_whose_files_were_changed_finishes_what_runs_and_ends_with_the_reason(
     make_stage: MakeStage, tmp_path: Path
 ) -> None:
-    module = tmp_path / "deployed_handlers.py"
-    module.write_text(DECLARED.format(effect="marked"))
     stage = make_stage()
-    config = stage.config(worker={"handlers": ["deployed_handlers"], "processes": 2})
-    worker = stage.start_as({"PYTHONPATH": str(tmp_path)}, config=config)
-    worker.told("worker.started")
-    # A child that reads the file after the change ends by itself, and nobody can kill it.
-    eventually(lambda: _readers(tmp_path, worker.children()) == 2, timeout_s=30)
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    sent = stage.produce(b'{"gate": "%s"}' % str(gate).encode())
+    _, worker = _start_deployed(stage, tmp_path, processes=2)
+    gate, sent = _produce_gated(stage, tmp_path)
     eventually(lambda: stage.row(sent.coordinates_id), timeout_s=30)
-    module.write_text(DECLARED.format(effect="external"))
+    _deploy(tmp_path, effect="external")
     eventually(lambda: _kill_the_idle_one(worker.children(), gate), timeout_s=30)
     worker.told("worker.draining")
     gate.write_text("go")
@@ -148,20 +143,12 @@ def test_a_worker_whose_files_were_changed_finishes_what_runs_and_ends_with_the_
 def test_a_worker_whose_last_child_died_behind_such_a_change_leaves_its_runs_to_the_next_one(
     make_stage: MakeStage, tmp_path: Path
 ) -> None:
-    module = tmp_path / "deployed_handlers.py"
-    module.write_text(DECLARED.format(effect="marked"))
     stage = make_stage()
-    lasts = {"handlers": ["deployed_handlers"], "processes": 1, "drain_timeout_s": 300}
-    config = stage.config(worker=lasts)
-    worker = stage.start_as({"PYTHONPATH": str(tmp_path)}, config=config)
-    worker.told("worker.started")
-    eventually(lambda: _readers(tmp_path, worker.children()) == 1, timeout_s=30)
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    sent = stage.produce(b'{"gate": "%s"}' % str(gate).encode())
+    config, worker = _start_deployed(stage, tmp_path, processes=1, drain_timeout_s=300)
+    gate, sent = _produce_gated(stage, tmp_path)
     (child,) = worker.children()
     eventually(lambda: _waits_at(child, gate), timeout_s=30)
-    module.write_text(DECLARED.format(effect="external"))
+    _deploy(tmp_path, effect="external")
     os.kill(child, signal.SIGKILL)
     # No child is left for the run that is to be made again. A whole drain would last too long here.
     assert worker.wait() == 3
@@ -170,6 +157,31 @@ def test_a_worker_whose_last_child_died_behind_such_a_change_leaves_its_runs_to_
     eventually(lambda: _is_opened(gate), timeout_s=30)
     assert stage.final(sent.coordinates_id).state == "SUCCEEDED"
     assert stage.row(sent.coordinates_id)["generation"] == 2  # type: ignore[index]
+
+
+def _deploy(folder: Path, *, effect: str) -> None:
+    (folder / "deployed_handlers.py").write_text(DECLARED.format(effect=effect))
+
+
+def _start_deployed(
+    stage: Stage, folder: Path, *, processes: int, **changes: Any
+) -> tuple[Path, RunningWorker]:
+    """Start a worker whose children have read their handlers; return its settings as well."""
+    _deploy(folder, effect="marked")
+    section = {"handlers": ["deployed_handlers"], "processes": processes, **changes}
+    config = stage.config(worker=section)
+    worker = stage.start_as({"PYTHONPATH": str(folder)}, config=config)
+    worker.told("worker.started")
+    # A child that reads the file after a change ends by itself, and nobody can kill it.
+    eventually(lambda: _readers(folder, worker.children()) == processes, timeout_s=30)
+    return config, worker
+
+
+def _produce_gated(stage: Stage, folder: Path) -> tuple[Path, Sent]:
+    """Send a request that waits at a gate in the folder, and return both."""
+    gate = folder / "gate"
+    os.mkfifo(gate)
+    return gate, stage.produce(b'{"gate": "%s"}' % str(gate).encode())
 
 
 def _readers(folder: Path, children: list[int]) -> int:

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
-from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row
+from consumer.journal import WORKER_DIED, DeadEnd, Row
 from consumer.journal import JournalState as Journaled
 from consumer.journal.records import END_LOST
 from consumer.loop import dead_ends
 from consumer.loop.continuation import NextStep
 from consumer.loop.recovery.sweeper import after_dead
-from feedback.status import State
+from feedback.status import DISOWNED, State
 from feedback.statuses import Status
 from tests.consumer.journal.samples import OTHER_SHA, SHA, row
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.journal import DISOWNED, Row, ToldRun
 from consumer.journal import JournalState as Journaled
+from consumer.journal import Row, ToldRun
 from consumer.journal.losses.told_rule import catch_up_with
 from consumer.loop.mapping import claim_of_row
 from consumer.loop.told_runs import leads, told_run
 from feedback.records.envelope import FirstPlace
-from feedback.status import State
+from feedback.status import DISOWNED, State
 from feedback.statuses import Status
 from tests.consumer.journal.samples import OTHER_SHA, SHA, claim, row
 

@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 
 from consumer.journal import (
-    DISOWNED,
     Applied,
     Finish,
     Journal,
@@ -25,7 +24,7 @@ from consumer.loop.in_flight import InFlight
 from consumer.loop.order.key_queues import KeyQueues
 from consumer.loop.told_runs import ToldRuns
 from consumer.loop.writing import Writing
-from feedback.status import State
+from feedback.status import DISOWNED, State
 from feedback.statuses import Status
 from tests.consumer.loop.order.samples import asked
 from tests.consumer.samples import SHA, delivery

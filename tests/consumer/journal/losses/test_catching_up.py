@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from consumer.journal import (
-    DISOWNED,
     EffectMark,
     Journal,
     JournalState,
@@ -16,6 +15,7 @@ from consumer.journal import (
     VerdictKind,
     Work,
 )
+from feedback.status import DISOWNED
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, kinds, new_id, row_of, takeover
 

@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import false
 
 from consumer.journal import (
-    DISOWNED,
     DeadEnd,
     EffectMark,
     Finish,
@@ -28,6 +27,7 @@ from consumer.journal.errors import Contended
 from consumer.journal.journal_writer import JournalWriter
 from consumer.journal.losses import restoring
 from consumer.journal.sweeps import sweep
+from feedback.status import DISOWNED
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import (
     OTHER_SHA,

@@ -11,7 +11,6 @@ import pytest
 
 from consumer.handlers.delivery import Delivery, receive
 from consumer.journal import (
-    DISOWNED,
     FinishKind,
     Journal,
     JournalState,
@@ -34,6 +33,7 @@ from feedback.records.envelope import (
     Record,
     encode_headers,
 )
+from feedback.status import DISOWNED
 from feedback.statuses import status_of
 from producer_client.sending.send_rules import next_envelope
 from tests.consumer.journal.conftest import Database, OpenJournal

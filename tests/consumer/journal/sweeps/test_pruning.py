@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from consumer.journal import (
-    DISOWNED,
     Journal,
     JournalState,
     OwnRun,
@@ -17,6 +16,7 @@ from consumer.journal import (
 from consumer.journal.sweeps.pruning import LetteredTopics
 from feedback.clock import epoch_ms
 from feedback.records.envelope import FirstPlace
+from feedback.status import DISOWNED
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import FAR, PAST, claim, finish, kinds, new_id
 
